@@ -1,4 +1,4 @@
-"""Breakages only, each with a stable code. A refusal is an answer (see ``model``), not an exception.
+"""Failures, each with a stable code. A refusal is an answer (see ``domain.outcomes``), not an exception.
 
 Only a `with lock(...)` block, which has nowhere else to put an answer, raises one: `NotAcquired`, `LeaseLost`.
 
@@ -6,12 +6,12 @@ Only a `with lock(...)` block, which has nowhere else to put an answer, raises o
 
     LeaseholdError            code "error"
     ├── InvalidInput          "invalid"          a caller's argument cannot be understood (also a ValueError)
-    ├── StoreError            "store"            the store said no, or nothing
-    │   ├── Conflict          "conflict"         somebody else was quicker; the engine decides again
-    │   ├── OutcomeUnknown    "outcome_unknown"  it cannot be told whether a commit happened
-    │   ├── StoreBehind       "store_behind"     the database is older than the fences it has given out
+    ├── StoreError            "store"            the store failed
+    │   ├── Conflict          "conflict"         another writer was quicker; the engine decides again
+    │   ├── OutcomeUnknown    "outcome_unknown"  it is unknown whether a commit happened
+    │   ├── StoreBehind       "store_behind"     the database is older than the fences it has issued
     │   ├── StoreUnsuitable   "store_unsuitable" e.g. a network file system, a newer schema
-    │   └── Unreachable       "unreachable"      nobody answers
+    │   └── Unreachable       "unreachable"      the store does not answer
     ├── Closed                "closed"           these locks were closed meanwhile
     ├── NotAcquired           "not_acquired"     `lock()` got no lease: `outcome` says why
     ├── LeaseLost             "lost"             the lease of a `lock()` block is gone
@@ -151,4 +151,4 @@ BY_CODE: dict[str, type[LeaseholdError]] = {
         Closed,
     )
 }
-"""From a stable code, as it comes over the wire, to the class. What a holder tells itself never comes that way."""
+"""The classes by their codes, for errors that arrive over the wire. Errors of `lock()` never do."""

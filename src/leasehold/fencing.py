@@ -1,9 +1,8 @@
-"""Refuse what comes too late: the other half of a lease, kept by the resource itself. It knows no store and no lease.
+"""Refuse late writes: the other half of a lease, kept by the resource itself. It knows no store and no lease.
 
 A lease cannot stop a holder that was paused beyond its TTL and then goes on. The resource can: every grant has a
-larger fence than the ones before it, so whoever writes sends the fence along, and what comes with a smaller fence than
-the largest one seen is refused with `StaleFence`. Fences of one store may be compared; those of two stores mean nothing
-to each other.
+larger fence than the ones before it, so each writer sends its fence along, and a fence that is smaller than the largest
+one seen is refused with `StaleFence`. Fences of one store may be compared; those of two stores are unrelated.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ __all__ = [
 class Guard:
     """A guard of one file that refuses a writer whose fence is older than one it has seen.
 
-    The largest fence seen is kept beside the file, in `<file>.fence`; `<file>.fence.lock` is what processes queue at.
-    Both must stay: who deletes them makes the guard forget.
+    The largest fence seen is kept beside the file, in `<file>.fence`, and processes queue at `<file>.fence.lock`. Do
+    not delete them: the guard would forget.
 
-    What it does **not** guarantee: it stops only writers that use it. And a writer that is paused in the middle of a
+    It does **not** stop writers that do not use it. And a writer that is paused in the middle of a
     `write` or an `admitted` block keeps the others waiting until it goes on or dies; it cannot be overtaken there,
     which is the point.
     """
@@ -206,7 +205,7 @@ CREATE TRIGGER leasehold_fence_truncate BEFORE TRUNCATE ON deployment
 """
 """A trigger that refuses any stale writer: each transaction sets its fence first, and every row is compared.
 
-A row that is deleted takes the fence it has seen with it: mark rows as deleted if an old holder could bring them back.
+A deleted row loses the fence it has seen: mark rows as deleted instead if an old holder could create them again.
 """
 
 POSTGRESQL = f"""\
@@ -214,6 +213,6 @@ POSTGRESQL = f"""\
 {POSTGRESQL_COLUMN}
 -- Then either: every statement compares. Zero rows updated means that the fence is stale.
 -- {POSTGRESQL_UPDATE}
--- Or: the table compares, whoever writes. In each transaction, first of all:
+-- Or: the table compares, for every writer. In each transaction, first of all:
 -- {POSTGRESQL_FENCE}{POSTGRESQL_TRIGGER}"""
-"""All of it, to read and to copy: put your own table's name for `deployment`, once for each table."""
+"""All of it as one text to copy: put your own table's name for `deployment`, once for each table."""

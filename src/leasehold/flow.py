@@ -44,7 +44,7 @@ class FlowLockService:
     """Named locks for the critical sections of flows, for coroutines.
 
     Each lock has a holder of its own, since one service is shared by many flows. With `holder` (see `of`) all of them
-    have that one, and flows that wait for each other in a circle are told so at once: `acquired` is False then, too.
+    have that one, and of flows that wait for each other in a circle one gets `acquired: False` at once.
     """
 
     def __init__(self, locks: AsyncLocks, *, holder: str | None = None) -> None:
@@ -157,7 +157,7 @@ class _Steps:
 
 
 class FlowLock(_Steps):
-    """The locks of one flow, taken in one step and given back in another."""
+    """The locks of one flow, acquired in one step and released in another."""
 
     def __init__(self, context: MutableMapping[str, Any], service: FlowLockService) -> None:
         super().__init__(context)

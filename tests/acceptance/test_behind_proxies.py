@@ -167,7 +167,7 @@ def test_the_command_line_gets_through(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nginx", "HAProxy"])
-def test_a_proxy_with_nobody_behind_it_is_told(kind: str, tmp_path: Path) -> None:
+def test_a_proxy_without_a_server_behind_it_is_reported(kind: str, tmp_path: Path) -> None:
     told = pytest.raises(Unreachable, match=r"a proxy answered 50[23] instead of the server")
     with proxied(kind, tmp_path, free_port()) as url, leasehold.connect(url, holder="ann") as locks, told:
         locks.acquire("deploy://a", ttl=60)

@@ -42,6 +42,6 @@ def test_a_brief_run(name: str, folder: Path) -> None:
     assert "peer" in done.stdout
 
 
-def test_each_is_told_of_in_the_documents() -> None:
+def test_each_benchmark_is_documented() -> None:
     told = (HERE / "docs" / "explanation" / "benchmarks.md").read_text(encoding="utf-8")
     assert [name for name in BENCHMARKS if f"\n| `{name}` |" not in told] == []

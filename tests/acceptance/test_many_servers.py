@@ -168,7 +168,7 @@ def test_each_of_many_simultaneous_cycles_has_exactly_one_victim(servers: Server
     assert asyncio.run(run()) == [1] * len(lengths)
 
 
-def test_nobody_is_a_victim_who_could_have_waited(servers: Servers) -> None:
+def test_a_request_that_can_wait_is_never_a_victim(servers: Servers) -> None:
     """Whoever takes things in one order can never be in a cycle, however much they wait for each other."""
     operations = 100_000 if IS_PROOF else 240
     agents = 24

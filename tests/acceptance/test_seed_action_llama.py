@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 ISSUE, PULL, DEPLOY = "github://acme/app/issues/42", "github://acme/app/pr/17", "deploy://api-prod"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        yield running
-
-
 @pytest.fixture
 def agent(server: Running, tmp_path: Path) -> Iterator[Callable[[str], Llama]]:
     """Agents whose runs end with the test, and with them whatever they hold."""

@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, TypedDict
 import pytest
 
 from leasehold.flow import FlowLockService, SyncFlowLockService
-from tests.kit.serving import Running, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.kit.serving import Running
+
 LONG = 60_000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        yield running
 
 
 class Place(TypedDict):

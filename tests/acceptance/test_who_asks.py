@@ -214,7 +214,7 @@ AGAIN = "; ".join(
 
 
 @pytest.mark.parametrize("scene", LEFT)
-def test_what_an_ended_agent_left_behind_is_nobodys(place: Place, scene: str) -> None:
+def test_a_lease_of_an_agent_that_ended_belongs_to_no_other_agent(place: Place, scene: str) -> None:
     for number in range(ROUNDS):
         env = {"NAME": f"thing-{number}", "AGAIN": AGAIN, "PYTHON": sys.executable}
         done = place.sh(LEFT[scene], holder=None, env=env)

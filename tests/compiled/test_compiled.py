@@ -26,7 +26,7 @@ AT_ONCE = 2
 LONG = ("deadlock", "waitgraph", "machine", "small_world")
 PARTS = {
     "http": (
-        *(f"tests/server/test_{each}.py" for each in ("hot", "batches", "waiting")),
+        *(f"tests/server/test_{each}.py" for each in ("quick", "batches", "waiting")),
         "tests/client/test_client.py",
     ),
     "rules": ("tests/domain", *(f"--ignore=tests/domain/test_{each}.py" for each in LONG)),
@@ -115,7 +115,7 @@ def listed() -> set[str]:
     return {name.removesuffix(".__init__") for name in dotted}
 
 
-def test_what_is_listed_is_compiled_and_nothing_else(package: Package) -> None:
+def test_each_listed_module_is_an_extension_and_no_other_module_is(package: Package) -> None:
     modules = sorted(listed())
     with start(package.folder, "-c", WHERE, *modules) as process:
         told, _ = process.communicate(timeout=PATIENCE)
@@ -126,7 +126,7 @@ def test_what_is_listed_is_compiled_and_nothing_else(package: Package) -> None:
     assert {Path(place) for place in places} == set(package.folder.glob("leasehold/**/*.so"))
 
 
-def test_nothing_else_inherits_from_what_is_compiled() -> None:
+def test_no_other_class_inherits_from_a_compiled_one() -> None:
     """It could not be instantiated."""
     with start(ROOT / "src", "-W", "ignore", "-c", HEIRS, *sorted(listed())) as process:
         told, _ = process.communicate(timeout=PATIENCE)

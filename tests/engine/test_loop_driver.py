@@ -131,7 +131,7 @@ def play(scene: Callable[[Far, Engine, LoopDriver], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-def test_what_is_ready_and_answered_is_done_by_the_loop() -> None:
+def test_a_ready_turn_that_is_answered_is_done_by_the_loop() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         granted = await driver.ask(acquire(engine, "r"), "token")
         assert isinstance(await driver.ask(release(granted)), Released)
@@ -154,7 +154,7 @@ def test_the_loop_goes_on_until_it_is_answered() -> None:
     play(scene)
 
 
-def test_what_comes_meanwhile_is_the_next_turn() -> None:
+def test_requests_that_arrive_meanwhile_are_the_next_turn() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         first = await on_its_way(store, engine, driver)
         others = [asyncio.ensure_future(driver.ask(acquire(engine, f"r{place}"), "token")) for place in range(5)]
@@ -169,7 +169,7 @@ def test_what_comes_meanwhile_is_the_next_turn() -> None:
     play(scene)
 
 
-def test_what_is_not_ready_is_left_to_a_thread() -> None:
+def test_a_turn_that_is_not_ready_is_left_to_a_thread() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         store.is_ready = False
         assert isinstance(await driver.ask(acquire(engine, "r"), "token"), Granted)
@@ -193,7 +193,7 @@ def test_an_answer_that_takes_long_is_waited_for_by_a_thread(monkeypatch: pytest
     play(scene)
 
 
-def test_whoever_has_lost_decides_again_in_a_thread() -> None:
+def test_a_turn_in_conflict_is_decided_again_in_a_thread() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         store.conflicts = 1
         assert isinstance(await driver.ask(acquire(engine, "r"), "token"), Granted)
@@ -218,7 +218,7 @@ def test_closing_waits_for_the_answer_that_is_on_its_way() -> None:
     play(scene)
 
 
-def test_a_breakage_in_the_loop_is_told_to_everybody() -> None:
+def test_a_breakage_in_the_loop_is_reported_to_every_caller() -> None:
     async def scene(store: Far, engine: Engine, driver: LoopDriver) -> None:
         told: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, said: told.append(str(said["exception"])))
@@ -232,7 +232,7 @@ def test_a_breakage_in_the_loop_is_told_to_everybody() -> None:
     play(scene)
 
 
-def test_whoever_has_nothing_else_to_do_goes_through() -> None:
+def test_a_caller_without_a_loop_runs_all_steps() -> None:
     store = Far(Memory())
     engine = Engine(store)
     pending = engine.submit(acquire(engine, "r"), "token")

@@ -84,7 +84,7 @@ def _put(store: EtcdStore, id_: str) -> list[OutcomeUnknown]:
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(120)
-def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
+def test_a_member_that_does_not_answer_at_all_is_passed_by_early() -> None:
     with Etcd(*QUICK, members=3) as cluster:
         silent = cluster.one_that(leads=False)
         one, two = EtcdStore(cluster.url_from(silent)), EtcdStore(cluster.url)
@@ -107,7 +107,7 @@ def test_whoever_says_nothing_at_all_is_not_given_its_time() -> None:
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("fault", ["pause", "kill"])
-def test_what_was_lost_with_a_leader_is_not_waited_for(fault: str) -> None:
+def test_a_request_lost_with_a_leader_is_repeated_at_once(fault: str) -> None:
     """The member that was asked is well, but has handed it on to one that is not there any more."""
     with Etcd(*QUICK, members=3) as cluster:
         leader = cluster.one_that(leads=True)

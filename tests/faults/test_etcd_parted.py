@@ -180,7 +180,7 @@ def test_a_member_is_cut_off_during_load_on_servers(place: Place, role: str, sil
 
 
 @KINDS
-def test_whoever_waits_at_a_member_that_is_cut_off_is_served(place: Place, silently: bool) -> None:
+def test_a_waiter_at_a_member_that_is_cut_off_is_served(place: Place, silently: bool) -> None:
     """Somebody else gives it back where there is a leader: the waiter's own engine hears nothing of that."""
     alone = place.member("follower")
     with place.locks(place.others(alone)[0], "near") as near, place.locks(alone, "far") as far:
@@ -195,7 +195,7 @@ def test_whoever_waits_at_a_member_that_is_cut_off_is_served(place: Place, silen
 
 
 @ROLES
-def test_what_is_remembered_at_a_member_that_is_cut_off_is_not_told(place: Place, role: str) -> None:
+def test_the_cache_of_a_member_that_is_cut_off_is_not_used(place: Place, role: str) -> None:
     alone = place.member(role)
     with place.locks(place.others(alone)[0], "near") as near, place.locks(alone, "far") as far:
         held = take(near, "x")
@@ -207,7 +207,7 @@ def test_what_is_remembered_at_a_member_that_is_cut_off_is_not_told(place: Place
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"] if IS_PROOF else ["leader"])
-def test_whoever_knows_of_no_other_member_is_told_nothing_that_is_not_true_any_more(
+def test_a_client_of_one_member_only_gets_no_stale_answer(
     place: Place, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = place.member(role)
@@ -230,7 +230,7 @@ def test_whoever_knows_of_no_other_member_is_told_nothing_that_is_not_true_any_m
         expect(Granted, far.acquire("x", ttl=LONG))
 
 
-def test_without_most_of_the_members_everybody_is_told_why(place: Place) -> None:
+def test_without_a_majority_each_request_fails_with_the_reason(place: Place) -> None:
     alone = place.member("leader")
     gone, left = place.others(alone)
     with place.locks(left, "ada") as locks:
@@ -247,7 +247,7 @@ def test_without_most_of_the_members_everybody_is_told_why(place: Place) -> None
         until(lambda: [lease.id for lease in leases_of(locks)] == [kept.lease.id], "nothing is left of what failed")
 
 
-def test_whoever_has_to_be_let_in_is_let_in_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_authenticates_does_so_at_another_member(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that is cut off cannot do that: it is not waited for until it says so itself, after 7 s."""
     monkeypatch.setattr(gateway, "TIMEOUT", 3_600.0)
     with Etcd(*QUICK, members=3, severable=True) as cluster:
@@ -293,7 +293,7 @@ def _stores(*urls: str) -> Iterator[list[EtcdStore]]:
         yield opened
 
 
-def test_what_gets_through_after_it_was_given_up_is_not_carried_out(place: Place) -> None:
+def test_a_commit_that_arrives_after_it_was_given_up_is_not_carried_out(place: Place) -> None:
     """A member hands a commit on to its leader, but that is held up until somebody has asked what became of it."""
     alone = place.member("follower")
     with _stores(place.url(alone), place.url(place.others(alone)[0])) as (one, two):
@@ -306,7 +306,9 @@ def test_what_gets_through_after_it_was_given_up_is_not_carried_out(place: Place
         assert set(two.read(["na"])[1]["na"].notes) == {"x", "y"}
 
 
-def test_what_gets_through_after_nobody_could_tell_is_given_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grant_that_arrives_after_its_outcome_was_unknown_is_released(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever asked was told that nobody knows, and has gone away; then it is carried out, as nobody prevented it."""
     alone = place.member("follower")
     with (
@@ -323,7 +325,7 @@ def test_what_gets_through_after_nobody_could_tell_is_given_back(place: Place, m
 
 
 @ROLES
-def test_nobody_goes_on_listening_to_a_member_that_is_cut_off(place: Place, role: str) -> None:
+def test_no_store_goes_on_watching_a_member_that_is_cut_off(place: Place, role: str) -> None:
     alone = place.member(role)
     with _stores(place.url(alone), place.url(place.others(alone)[0])) as (one, two):
         until(lambda: not one.hint(), "it listens")

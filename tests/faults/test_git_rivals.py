@@ -144,9 +144,7 @@ def winner_of(rivals: list[Rival], asked: list[dict[str, Any]]) -> tuple[Rival, 
     return won[0], said[won[0].name]
 
 
-def test_rivals_who_create_take_over_and_want_several_at_once(
-    rivals: list[Rival], rival: Callable[[str], Rival]
-) -> None:
+def test_one_of_several_rivals_wins_each_race(rivals: list[Rival], rival: Callable[[str], Rival]) -> None:
     fences = [0]
     for turn in range(ROUNDS):
         fences += [_create(rivals, turn), _take_over(rivals, turn, rival("ghost")), _several(rivals, turn)]

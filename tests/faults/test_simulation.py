@@ -100,7 +100,7 @@ def test_a_guess_about_a_lost_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -
     caught()
 
 
-def test_a_grant_to_somebody_who_went_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grant_to_a_caller_that_disconnected_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.Engine, "_give_up", lambda *_: None)
     monkeypatch.setattr(waiters.Waiters, "give_back", lambda *_: None)
     caught("no caller knows of it")

@@ -314,7 +314,7 @@ def test_an_agent_that_is_in_its_own_way_or_has_lost_its_lease_is_told_so(tmp_pa
             for tool in ("acquire_lock", "wait_for_lock"):
                 refused = await call(client, tool, resource="path:src/a.py")
                 assert [each["yours"] for each in refused["error"]["holders"]] == [True]
-                assert "a lease of this connection, on path:src. If you took it yourself, go on" in refused["advice"]
+                assert "is in the way, on path:src. If you took it yourself, go on" in refused["advice"]
             ada = {"agent_id": "ada"}
             taken = await call(client, "acquire_lock", resource="path:doc", **ada)
             again = await call(client, "acquire_lock", resource="path:doc/a.md", **ada)
@@ -324,7 +324,7 @@ def test_an_agent_that_is_in_its_own_way_or_has_lost_its_lease_is_told_so(tmp_pa
                 refused = await call(client, tool, resource=["path:doc/a.md", "path:lib"], **ada)
                 assert refused["error"]["code"] == "held"
                 assert refused["error"]["message"].startswith("path:doc/a.md + path:lib is yours since ")
-                assert "your own lease on path:doc:" in refused["advice"]
+                assert "Your own lease is in the way, on path:doc:" in refused["advice"]
             others = await call(client, "acquire_lock", resource="path:src/a.py", agent_id="other")
             assert others["advice"].startswith("Do not touch it")
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,14 +39,27 @@ def is_fresh(mutant: Mutant) -> bool:
 
 
 def missing_tests(mutant: Mutant) -> list[str]:
-    """Return the files and tests that it names and that there are not."""
-    return [word for word in mutant.tests if word.startswith("tests/") and not _is_there(*word.split("::"))]
+    """Return the files, tests and words of `-k` that it names and that there are not."""
+    named = [word.split("::") for word in mutant.tests if word.startswith("tests/")]
+    missing = ["::".join(words) for words in named if not _is_there(*words)]
+    if "-k" in mutant.tests:
+        files = [ROOT / file for file, *_ in named] + [*(ROOT / "src/leasehold/testing/conformance").glob("*.py")]
+        text = "".join(_text(file) for file in files).lower()
+        words = re.findall(r"\w+", mutant.tests[mutant.tests.index("-k") + 1].lower())
+        missing += [word for word in words if word not in ("and", "or", "not") and word not in text]
+    return missing
 
 
 def _is_there(file: str, *names: str) -> bool:
-    path = ROOT / file
-    text = path.read_text() if path.is_file() else ""
-    return path.exists() and all(re.search(rf"(def|class) {name.partition('[')[0]}\b", text) for name in names)
+    text = _text(ROOT / file)
+    return bool(text) and all(re.search(rf"(def|class) {name.partition('[')[0]}\b", text) for name in names)
+
+
+@cache
+def _text(path: Path) -> str:
+    """Return the names of the files at this path, and what is in them."""
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.is_file() else []
+    return "".join(f"{file.name}\n{file.read_text()}" for file in files)
 
 
 def planted(mutant: Mutant) -> str:

@@ -41,12 +41,12 @@ def test_it_is_caught(name: str) -> None:
     assert try_out(BY_NAME[name]).state == CAUGHT
 
 
-def test_what_is_no_bug_is_not_caught() -> None:
+def test_a_change_that_is_no_bug_is_not_caught() -> None:
     assert try_out(NO_BUG).state == SURVIVED
     assert not without_a_bug([PROMISES])
 
 
-def test_what_cannot_be_planted_or_run_is_told() -> None:
+def test_a_mutant_that_cannot_be_planted_or_run_is_reported() -> None:
     assert try_out(NO_BUG._replace(old="not in there")).state == STALE
     assert try_out(NO_BUG._replace(new="def beat((")).state == BROKEN
     assert try_out(NO_BUG._replace(tests=("tests/domain/test_nothing.py",))).state == BROKEN

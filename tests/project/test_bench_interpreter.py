@@ -34,7 +34,7 @@ def test_another_is_taken_only_if_it_is_better(own: Python, there: list[Python],
     assert choose("own", [*(python.path for python in there), "cannot compile"], known.get) == expected
 
 
-def test_a_python_tells_what_it_is(tmp_path: Path) -> None:
+def test_a_python_reports_its_version(tmp_path: Path) -> None:
     ours = ask(sys.executable)
     if ours is not None:  # it can compile
         assert ours.version == sys.version_info[:2]

@@ -51,7 +51,7 @@ def url_of(process: subprocess.Popen[str]) -> str:
     return line_with(process, "Leasehold is running:").split()[-1].rstrip("/")
 
 
-def test_what_it_says_to_type_can_be_typed(tmp_path: Path) -> None:
+def test_the_commands_that_it_prints_work(tmp_path: Path) -> None:
     """Also by who has only ever typed `make run`: nothing of ours is on the PATH then."""
     path = ":".join(each for each in os.environ["PATH"].split(":") if not (Path(each) / "leasehold").exists())
     with demo(tmp_path, "--port", "0", PATH=path) as process:
@@ -90,7 +90,7 @@ def _leases(locks: leasehold.Locks) -> tuple[leasehold.Lease, ...]:
     return found
 
 
-def test_a_port_that_is_taken_is_told_and_another_one_used(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_and_another_one_used(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with demo(tmp_path, "--port", str(port), "--for", "0.5") as process:

@@ -80,7 +80,7 @@ def test_the_file_keeps_its_mode_and_its_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "seven", "-7", "7.0", "²", "9" * 40])
-def test_a_damaged_memory_lets_nobody_in(path: Path, text: str) -> None:
+def test_a_damaged_file_of_fences_refuses_every_write(path: Path, text: str) -> None:
     path.with_name("state.json.fence").write_text(text)
     with pytest.raises(LeaseholdError, match="damaged"):
         Guard(path).write("new", 7)
@@ -88,7 +88,7 @@ def test_a_damaged_memory_lets_nobody_in(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("fence", BAD_FENCES)
-def test_what_is_no_fence(path: Path, fence: int) -> None:
+def test_a_value_that_is_no_fence_is_refused(path: Path, fence: int) -> None:
     with pytest.raises(InvalidInput, match="fence"):
         Guard(path).check(fence)
     with pytest.raises(InvalidInput, match="fence"):

@@ -74,7 +74,7 @@ def test_the_update_compares(table: Connection) -> None:
     assert rows(table) == [(1, "v3", 9)]
 
 
-def test_the_trigger_lets_in_what_is_not_older(guarded: Connection) -> None:
+def test_the_trigger_accepts_the_same_fence_and_larger_ones(guarded: Connection) -> None:
     with_fence(guarded, 7, "UPDATE deployment SET version = 'v1'")
     with_fence(guarded, 7, "UPDATE deployment SET version = 'v2'")
     with_fence(guarded, 9, "INSERT INTO deployment (id, version) VALUES (2, 'new')")
@@ -83,7 +83,7 @@ def test_the_trigger_lets_in_what_is_not_older(guarded: Connection) -> None:
     assert rows(guarded) == [(1, "v2", 7)]
 
 
-def test_what_is_told_of_it_is_what_works() -> None:
+def test_the_documented_statements_are_those_that_are_tested() -> None:
     told = (ROOT / "docs" / "how-to" / "fencing.md").read_text()
     assert f"```sql\n{fencing.POSTGRESQL_FENCE}```" in told
     assert fencing.POSTGRESQL_FENCE in fencing.POSTGRESQL
@@ -110,13 +110,13 @@ def test_nothing_is_truncated(guarded: Connection, fence: int | str) -> None:
 
 
 @pytest.mark.parametrize("fence", [0, -1])
-def test_the_trigger_refuses_what_is_no_fence(guarded: Connection, fence: int) -> None:
+def test_the_trigger_refuses_a_number_that_is_no_fence(guarded: Connection, fence: int) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="no fence"):
         with_fence(guarded, fence, "INSERT INTO deployment (id, version) VALUES (2, 'new')")
 
 
 @pytest.mark.parametrize("statement", ["UPDATE deployment SET version = 'old'", "DELETE FROM deployment"])
-def test_the_trigger_refuses_what_is_stale_or_has_no_fence(guarded: Connection, statement: str) -> None:
+def test_the_trigger_refuses_a_stale_fence_and_a_missing_one(guarded: Connection, statement: str) -> None:
     with_fence(guarded, 9, "UPDATE deployment SET version = 'v1'")
     with pytest.raises(psycopg.errors.CheckViolation, match="stale fence 8: 9 was seen"):
         with_fence(guarded, 8, statement)

@@ -137,7 +137,7 @@ assert collections.namedtuple and collections.abc.Mapping and typing.Mapping
 """
 
 
-def test_what_the_binding_was_spared_is_there_for_others_as_ever(shell: Shell) -> None:
+def test_modules_that_the_binding_skips_can_be_imported_later(shell: Shell) -> None:
     subprocess.run([sys.executable, "-c", AFTERWARDS], env=shell.env(), timeout=PATIENCE, check=True)
 
 

@@ -50,7 +50,7 @@ def test_where_the_locks_live_is_shown_without_its_password() -> None:
     assert SECRET not in repr(config.find(URL))
 
 
-def test_what_is_held_is_shown_without_its_secrets(locks: Locks) -> None:
+def test_leases_are_shown_without_their_secrets(locks: Locks) -> None:
     started = expect(SessionStarted, locks.start_session(ttl=60, session=f"s1.{SECRET}"))
     granted = expect(Granted, locks.acquire("job", ttl=60, session=started.secret))
     key = locks.create_key(role="agent", name="ci")

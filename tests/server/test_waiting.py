@@ -140,7 +140,7 @@ def test_a_grant_that_nobody_read_is_given_back(
     leave(line)
     until(lambda: server.holders("unread") == [])
     told = server.get("history?resource=unread&kind=released&limit=1").json["events"][0]
-    assert "whoever asked is gone" in str(told["detail"])
+    assert "its caller is gone" in str(told["detail"])
 
 
 def test_a_grant_that_was_read_stays_when_its_connection_is_closed(server: Running) -> None:

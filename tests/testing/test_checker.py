@@ -56,7 +56,7 @@ def test_a_higher_priority_may_pass() -> None:
     assert story.kinds() == set()
 
 
-def test_who_is_past_its_deadline_or_dead_may_be_passed() -> None:
+def test_a_waiter_past_its_deadline_or_dead_may_be_passed() -> None:
     story = Story()
     story.queue(0, "ann", "a", wait=5)
     story.queue(0, "bob", "b", wait=500)
@@ -97,7 +97,7 @@ def test_a_steal_goes_before_everybody_and_leaves_no_grace() -> None:
     assert story.kinds() == set()
 
 
-def test_what_was_closed_opens_after_its_grace_or_when_it_is_cleared() -> None:
+def test_a_closed_resource_opens_after_its_grace_or_when_it_is_cleared() -> None:
     story = Story()
     ann = story.grant(0, "ann", "a", grace=50)
     bob = story.grant(0, "bob", "b", quarantine=True)
@@ -121,7 +121,7 @@ def test_a_heartbeat_renews_all_leases_of_a_session() -> None:
     assert story.kinds(finished=True) == set()
 
 
-def test_a_promise_that_nobody_came_for_is_cancelled() -> None:
+def test_a_promised_lease_that_is_not_picked_up_is_cancelled() -> None:
     story = Story()
     story.queue(0, "ann", "a")
     ann = story.grant(1, "ann", "a", ttl=2, waiter=waiter("ann"))

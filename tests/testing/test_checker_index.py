@@ -98,7 +98,7 @@ def test_the_index_finds_all_that_overlaps_and_nothing_else(names: list[str], na
     assert index.near("default", [name]) == []
 
 
-def test_a_lineage_is_told_from_the_name_alone() -> None:
+def test_a_lineage_follows_from_the_name_alone() -> None:
     assert lineage("path:a/b") == ("path:a/b", "path:a", "path:.", "repo:")
     assert lineage("path:.") == ("path:.", "repo:")
     assert lineage("issue:1") == ("issue:1", "repo:")

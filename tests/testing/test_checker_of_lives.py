@@ -43,14 +43,14 @@ def test_nothing_happens_to_a_lease_that_was_never_granted(kind: str) -> None:
     assert {each.kind for each in check(story.events[1:])} == {"life"}
 
 
-def test_nobody_is_told_of_a_loss_that_never_was() -> None:
+def test_a_loss_that_never_was_is_noticed() -> None:
     story = Story()
     ann = story.grant(0, "ann", "a")
     story.then("lost", 50, ann, reason="expired")
     assert story.kinds() == {"life"}
 
 
-def test_whoever_lost_a_lease_may_be_told() -> None:
+def test_a_lost_lease_may_be_reported() -> None:
     story = Story()
     ann = story.grant(0, "ann", "a")
     story.then("expired", 100, ann, expired_at=100)
@@ -72,7 +72,7 @@ def test_a_lease_is_not_granted_for_longer_than_its_ttl() -> None:
 
 
 @pytest.mark.parametrize(("at", "expired_at"), [(99, 100), (99, 99), (120, 110), (120, 90)])
-def test_expiry_is_neither_told_early_nor_as_of_another_time(at: int, expired_at: int) -> None:
+def test_expiry_is_neither_reported_early_nor_as_of_another_time(at: int, expired_at: int) -> None:
     story = Story()
     ann = story.grant(0, "ann", "a")
     story.then("expired", at, ann, expired_at=expired_at)
@@ -93,7 +93,7 @@ def test_a_release_names_the_lease_and_not_its_successor() -> None:
     assert story.kinds() == {"life"}
 
 
-def test_only_what_is_closed_is_cleared() -> None:
+def test_only_a_closed_resource_is_cleared() -> None:
     story = Story()
     ann = story.grant(0, "ann", "a")
     story.then("released", 50, ann)
@@ -118,7 +118,7 @@ def test_nothing_is_granted_where_an_accident_closed_it(
     assert story.kinds() == {kind}
 
 
-def test_a_grace_counts_from_the_expiry_even_if_nobody_noticed_it() -> None:
+def test_a_grace_counts_from_the_expiry_even_if_it_was_noticed_later() -> None:
     story = Story()
     story.grant(0, "ann", "a", grace=50)
     story.grant(149, "bob", "a")
@@ -157,7 +157,7 @@ def test_a_wait_ends_once(kind: str) -> None:
     assert story.kinds() == {"wait"}
 
 
-def test_who_left_is_never_granted() -> None:
+def test_a_waiter_that_left_is_never_granted() -> None:
     story = Story()
     ann = story.queue(0, "ann", "a")
     story.leave("cancelled", 1, ann)
@@ -165,14 +165,14 @@ def test_who_left_is_never_granted() -> None:
     assert story.kinds() == {"wait"}
 
 
-def test_who_is_past_its_deadline_is_never_granted() -> None:
+def test_a_waiter_past_its_deadline_is_never_granted() -> None:
     story = Story()
     story.queue(0, "ann", "a", wait=5)
     story.grant(5, "ann", "a", waiter=waiter("ann"))
     assert story.kinds() == {"wait"}
 
 
-def test_a_timeout_is_not_told_early() -> None:
+def test_a_timeout_is_not_reported_early() -> None:
     story = Story()
     story.leave("timeout", 4, story.queue(0, "ann", "a", wait=5))
     assert story.kinds() == {"wait"}
@@ -197,14 +197,14 @@ def test_any_of_gets_one_of_its_choices(names: str, kinds: set[str]) -> None:
 
 
 @pytest.mark.parametrize(("again", "mode"), [(False, "X"), (True, "S")])
-def test_nobody_queues_twice_in_one_place(again: bool, mode: str) -> None:
+def test_no_request_queues_twice_in_one_place(again: bool, mode: str) -> None:
     story = Story()
     story.queue(0, "ann", "a")
     story.queue(1, "ann", "a", again=again, mode=mode)
     assert story.kinds() == {"wait"}
 
 
-def test_only_who_queued_leaves_or_is_served_or_asks_again() -> None:
+def test_only_a_queued_request_leaves_or_is_served_or_asks_again() -> None:
     story = Story()
     ann = story.queue(0, "ann", "a")
     story.leave("cancelled", 1, ann)
@@ -257,7 +257,7 @@ def test_no_record_is_left_over() -> None:
 # ---------------------------------------------------------------------------------------- malformed
 
 
-def test_what_is_not_a_history_is_refused() -> None:
+def test_events_that_are_no_history_are_refused() -> None:
     story = Story()
     story.grant(0, "ann", "a", expires_at="soon")
     with pytest.raises(Malformed, match=r"event 1 .granted. does not tell its expires_at"):

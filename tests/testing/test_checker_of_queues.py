@@ -36,7 +36,7 @@ def test_a_priority_that_is_ignored(first: int, second: int, served: str) -> Non
     assert story.kinds() == {"fifo"}
 
 
-def test_a_try_needs_a_higher_priority_than_those_who_wait() -> None:
+def test_a_try_needs_a_higher_priority_than_the_waiters() -> None:
     for priority, kinds in ((0, {"fifo"}), (3, {"fifo"}), (4, set())):
         story = queue_of_two(3, 3)
         story.grant(4, "cyd", "a", priority=priority)
@@ -78,7 +78,7 @@ def test_a_waiter_for_several_keeps_its_place_everywhere(any_of: bool, name: str
     assert story.kinds() == {"fifo"}
 
 
-def test_a_slot_that_somebody_ahead_waits_for() -> None:
+def test_a_slot_that_a_waiter_ahead_wants() -> None:
     story = Story()
     story.grant(0, "gus", "b", mode="N", slots=2)
     story.queue(1, "ann", "a", "b", mode="N", slots=2)
@@ -87,7 +87,7 @@ def test_a_slot_that_somebody_ahead_waits_for() -> None:
     assert story.kinds() == {"fifo"}
 
 
-def test_a_wait_that_is_told_to_have_ended_does_not_count() -> None:
+def test_a_wait_that_has_ended_does_not_count() -> None:
     story = Story()
     ann = story.queue(0, "ann", "a")
     story.leave("cancelled", 1, ann)

@@ -41,7 +41,7 @@ def numbered(events: list[Event]) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_the_rules_do_keeps_every_promise(seed: int) -> None:
+def test_the_rules_keep_every_promise(seed: int) -> None:
     assert kinds(list(history(seed))) == set()
 
 
@@ -130,7 +130,7 @@ def test_a_missing_grant_is_noticed(events: list[Event], data: st.DataObject) ->
 
 @given(histories, st.data())
 @settings(deadline=None)
-def test_a_grant_that_is_told_twice_is_noticed(events: list[Event], data: st.DataObject) -> None:
+def test_a_grant_that_is_reported_twice_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "granted")
     later = data.draw(st.integers(place + 1, len(events)))
     events.insert(later, events[place]._replace(at_us=events[later - 1].at_us))
@@ -139,7 +139,7 @@ def test_a_grant_that_is_told_twice_is_noticed(events: list[Event], data: st.Dat
 
 @given(histories, st.data())
 @settings(deadline=None)
-def test_an_end_that_is_told_twice_is_noticed(events: list[Event], data: st.DataObject) -> None:
+def test_an_end_that_is_reported_twice_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "released", "expired", "forced")
     events.insert(place + 1, events[place])
     assert "life" in kinds(numbered(events))
@@ -166,7 +166,7 @@ def test_a_time_that_is_shifted_out_of_order_is_noticed(events: list[Event], dat
 
 @given(histories, st.data())
 @settings(deadline=None)
-def test_who_barges_is_noticed(events: list[Event], data: st.DataObject) -> None:
+def test_a_request_that_barges_is_noticed(events: list[Event], data: st.DataObject) -> None:
     place = pick(data, events, "queued")
     waits = events[place]
     assume(waits.at_us < int(str(waits.detail["deadline"])))

@@ -374,7 +374,7 @@ export interface GatewayBeaten {
 
 /** The request cannot be served as it stands. */
 export interface GatewayError {
-  /** What is wrong with the request. */
+  /** The reason why the request failed. */
   error: string;
 }
 

@@ -38,7 +38,7 @@ OWN = dict(
         _shape("Acquired", "The lease, and its token.", ("local?", "true"), base="Granted"),
         _shape("Waited", "A resource that is free.", ("resource", "text"), ("waited_seconds", "seconds")),
         _shape("History", "Past events, the newest first.", ("events", "Event[]"), ("plot?", "text")),
-        _shape("Watched", "Who holds what, and who waits.", ("leases", "ListedLease[]"), ("waiting", "Waiting[]")),
+        _shape("Watched", "The leases, and their waiters.", ("leases", "ListedLease[]"), ("waiting", "Waiting[]")),
         _shape(
             "RunEnded",
             "How the command ended.",
@@ -46,7 +46,7 @@ OWN = dict(
         ),
         _shape("WorkflowEnded", "A run that is over.", ("released", "flag"), base="Workflow"),
         _shape(
-            "Swept", "What a clean-up removed.", ("tokens", "count"), ("not_removed", "Blocker[]"), base="Collected"
+            "Swept", "The results of a clean-up.", ("tokens", "count"), ("not_removed", "Blocker[]"), base="Collected"
         ),
         _shape("GriteLock", "A lock, in grite's words.", *_GRITE_LOCK),
         _shape("GriteGranted", "A lock that is yours, in grite's words.", *_GRANTED_OVER_GIT),
@@ -69,7 +69,7 @@ OWN = dict(
         ),
         _shape(
             "GriteSwept",
-            "What a clean-up removed.",
+            "The results of a clean-up.",
             *(("removed", "count"), ("kept", "count"), ("not_removed", "Blocker[]")),
         ),
         _shape(
@@ -87,14 +87,14 @@ OWN = dict(
             "A key that works from now on, and the one that it replaces.",
             *(("key", "Key"), ("before", "Key"), ("credential?", "text"), ("key_file?", "text")),
         ),
-        _shape("Served", "Where the server listens.", ("url", "text")),
+        _shape("Served", "The address of the server.", ("url", "text")),
         _shape("InstalledFile", "A file of an editor or of git.", ("path", "text"), ("changed", "flag")),
-        _shape("Installed", "What was set up.", *_INSTALLED),
-        _shape("Prompt", "What agents should know about locks.", ("prompt", "text")),
+        _shape("Installed", "The changed files.", *_INSTALLED),
+        _shape("Prompt", "Instructions about locks for agents.", ("prompt", "text")),
         _shape("Version", "The versions.", ("version", "text"), ("python", "text")),
         _shape(
             "Finding",
-            "What one check of the doctor found.",
+            "The result of one check of the doctor.",
             *(("topic", "text"), ("ok", "flag?"), ("text", "text"), ("advice", "text"), ("command", "text")),
         ),
         _shape("Diagnosis", "Everything is well.", ("well", "true"), ("findings", "Finding[]")),

@@ -1,4 +1,4 @@
-"""Answers from a server, for coroutines: a connection a request under way, kept alive for the next one."""
+"""The client for coroutines: one connection for each concurrent request, kept alive for the next one."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     Answer: TypeAlias = asyncio.Future[tuple[AnswerHead, bytes]]
 
 IDLE_MOST = 256
-"""So many idle connections are kept."""
+"""Most idle connections to keep."""
 
 
 class AsyncConnection(asyncio.Protocol):
-    """One connection: one request at a time, and the answer to it."""
+    """One connection to one server: one request at a time."""
 
     def __init__(self, base: ServerAddress, loop: asyncio.AbstractEventLoop) -> None:
         self.base = base
@@ -40,24 +40,24 @@ class AsyncConnection(asyncio.Protocol):
         self._loop = loop  # `asyncio.get_running_loop` makes a system call each time
         self._transport: asyncio.Transport | None = None
         self._pieces: list[bytes] = []
-        """Of an answer that did not come at once."""
+        """The parts of an answer that arrives in pieces."""
         self._missing = 0
-        """How many bytes, at least."""
+        """Bytes of it that are missing, at least."""
         self._reader: Reader | None = None
-        """Of an answer that has no length of its own, or does not come at once."""
+        """Reads an answer without a length."""
         self._answer: Answer | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = math.inf
-        """When the timer goes off. It stays for the next requests: one for each of them costs as much as sending it."""
+        """When the timer fires. It is kept for later requests: setting one costs as much as sending a request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The server is there."""
+        """Note that the connection is open."""
         self._transport = cast("asyncio.Transport", transport)  # an event loop's own, such as uvloop's, is no subclass
         self.is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The server is gone."""
+        """Fail the request under way, or end an answer that ends with the connection."""
         self.is_open = False
         self._stop_timer()
         if self._answer is None or self._answer.done():
@@ -72,11 +72,11 @@ class AsyncConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be asked: the server is there, and so is the loop that it was opened in."""
+        """Return True if a request can be sent: the connection is open, and so is its event loop."""
         return self.is_open and not self._loop.is_closed()
 
     def ask(self, data: bytes, time_out: float) -> Answer:
-        """Send a request; what comes back is its answer."""
+        """Send a request; the future gets its answer."""
         if self._transport is None or not self.is_open:
             raise ConnectionResetError(HUNG_UP)
         self._answer = answer = self._loop.create_future()
@@ -94,7 +94,7 @@ class AsyncConnection(asyncio.Protocol):
         self._timer = self._loop.call_at(at, self._look)
 
     def _look(self) -> None:
-        """Whoever asks at that time may have begun only a moment ago."""
+        """Time out the request under way, if it is due: a later one may be under way by now."""
         self._timer, self._looks_at = None, math.inf
         if self._answer is None or self._answer.done():
             return
@@ -111,9 +111,9 @@ class AsyncConnection(asyncio.Protocol):
     # -------------------------------------------------------------------------------------- the answer
 
     def data_received(self, data: bytes) -> None:
-        """The answer, or a piece of it."""
+        """Take the answer, or a piece of it."""
         if self._answer is None or self._answer.done():
-            self.hang_up()  # nobody asked
+            self.hang_up()  # no request is under way
             return
         if self._pieces and self._reader is None:
             self._missing -= len(data)
@@ -164,7 +164,7 @@ class AsyncConnection(asyncio.Protocol):
             self.hang_up()
 
     def hang_up(self) -> None:
-        """Close; a request under way is given up, and the server notices."""
+        """Close the connection, and give up a request under way; the server notices."""
         self.is_open = False
         self._reader = None  # an answer that we cut off ourselves is not whole
         self._stop_timer()
@@ -180,7 +180,7 @@ class AsyncConnection(asyncio.Protocol):
 
 
 class AsyncHttpAnswers:
-    """A client of one Leasehold, wherever it is served."""
+    """A client of one Leasehold, served by one or several servers."""
 
     def __init__(self, bases: tuple[ServerAddress, ...], patience: float | None = None) -> None:
         self._bases = bases
@@ -195,18 +195,18 @@ class AsyncHttpAnswers:
         self._gathering = Gathering(self._exchange, self._undo)
         self._undoing: set[asyncio.Task[None]] = set()
         self._is_key = all(base.token is None or base.token.startswith("lh_") for base in bases)
-        """Not a session: the server would have to be told where it lives."""
+        """True without a session: in a batch, the server would not know the session's space."""
         self._inherited: list[AsyncConnection] = []
-        """Kept, and never used."""
+        """The parent's connections: kept from the garbage collector, and never used."""
         forking.note(self)
 
     def forget_connections(self) -> None:
-        """This is a forked child: they are its parent's, whose event loop would be told if one were closed here."""
+        """Set the parent's connections aside in this forked child: closing one would disturb the parent's loop."""
         self._inherited += [*self._idle, *self._busy]
         self._idle, self._busy = [], set()
 
     async def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call; a task that is cancelled hangs up, and so leaves the queue."""
+        """Return the answer to this call; a cancelled task disconnects, and so leaves the queue."""
         if self._closed:
             raise Closed(CLOSED)
         pending = PendingCall(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
@@ -220,10 +220,10 @@ class AsyncHttpAnswers:
             self._under_way -= 1
 
     async def _give_up(self, pending: PendingCall) -> None:
-        """Cancel a request that may have been granted, since nobody would have the token of that lease."""
+        """Cancel a request that may have been granted, as no caller would have the token of that lease."""
         request = pending.undo()
         if request is not None:
-            with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
+            with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
                 await self._exchange(request, pending.time_out)
 
     async def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
@@ -249,7 +249,7 @@ class AsyncHttpAnswers:
                     raise Closed(CLOSED)
 
     def _turn_from(self, server: int) -> None:
-        """To the next server, unless another task has turned from this one already."""
+        """Switch to the next server, unless another task already has."""
         if self._first == server:
             self._first += 1
 
@@ -260,7 +260,7 @@ class AsyncHttpAnswers:
         return HttpReply(head.status, body_of(head, data), head.retry_after)
 
     def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
-        """Whoever asked was cancelled, and could not hang up, as others travelled with it."""
+        """Release a grant whose caller was cancelled: its request could not disconnect, as it carried other calls."""
         task = asyncio.get_running_loop().create_task(self._give_back(request.body or {}, granted))
         self._undoing.add(task)
         task.add_done_callback(self._undoing.discard)
@@ -268,11 +268,11 @@ class AsyncHttpAnswers:
     async def _give_back(self, asked: dict[str, Any], granted: dict[str, Any]) -> None:
         if granted["fresh"]:
             shown = {"lease": granted["lease"]["id"], "token": granted["token"], "status": "cancelled"}
-            call = Call("release", {**shown, "error": "whoever asked is gone", "session": asked.get("session")})
+            call = Call("release", {**shown, "error": "its client went away", "session": asked.get("session")})
         else:  # it had this lease before, or asked twice: the server knows which
             told = {field: asked.get(field) for field in ("request_id", "holder", "session", "space")}
             call = Call("cancel", told)
-        with suppress(LeaseholdError):  # nobody is there to be told; it runs out by itself
+        with suppress(LeaseholdError):  # the lease expires by itself
             await self.ask(call)
 
     async def _exchange(self, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
@@ -315,11 +315,11 @@ class AsyncHttpAnswers:
             raise NotSent(told(base.first, error)) from error
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost."""
+        """Return what reports held leases that may be lost."""
         return losses_of(self._bases)
 
     async def close(self) -> None:
-        """Hang up; whoever still waits is told so, and leaves the queue."""
+        """Close all connections; waiting calls fail, and leave the queue."""
         if self._undoing:
             await asyncio.wait(self._undoing, timeout=connect_within(self._patience))
         self._closed = True
@@ -329,7 +329,7 @@ class AsyncHttpAnswers:
 
 
 async def _directly(base: ServerAddress) -> AsyncConnection:
-    """Also to a proxy that is asked for each request."""
+    """Connect to the server, or to a proxy that forwards each request."""
     loop = asyncio.get_running_loop()
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
     _, connection = await loop.create_connection(
@@ -339,7 +339,7 @@ async def _directly(base: ServerAddress) -> AsyncConnection:
 
 
 async def _through_tunnel(base: ServerAddress) -> AsyncConnection:
-    """The proxy is asked once, in a thread; then there is a line to the server itself."""
+    """Connect through a tunnel of a proxy, which a thread asks for."""
     from leasehold.client.sync import connected  # noqa: PLC0415 (only for those who have a proxy)
 
     loop = asyncio.get_running_loop()
@@ -356,5 +356,5 @@ async def _through_tunnel(base: ServerAddress) -> AsyncConnection:
 
 
 def async_http_answers(url: str, api_key: str | None, patience: float | None = None) -> AsyncHttpAnswers:
-    """A client of the servers at this URL; `patience` as for `http_answers`."""
+    """Return a client of the servers at this URL; `patience` as for `http_answers`."""
     return AsyncHttpAnswers(bases(url, api_key), patience)

@@ -1,4 +1,4 @@
-"""What to do with an answer of the server, or with none: give it to the caller, ask again, go on waiting. Pure."""
+"""Decide after each answer of the server, or after none: return it, retry, or go on waiting. Pure."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 RETRY_AFTER_MOST = 30.0
 KEPT_OPEN = 50.0
-"""How long a server keeps a request that waits, usually; then it hands back a ticket."""
+"""Seconds for which a server usually keeps a waiting request open; then it answers with a ticket."""
 LONG = 5.0
-"""Who waits longer first asks whether anybody is there: a silent server must not be waited for as for a queue."""
+"""Seconds of waiting beyond which a call first checks that the server answers at all."""
 HEARD = 30.0
-"""But not if it was heard of no longer ago than this."""
+"""Seconds since the last answer within which that check is left out."""
 SLACK = 15.0
-"""How much longer than it should take an answer is waited for."""
+"""Seconds after which an answer that is due counts as missing."""
 SILENCES = 2
-"""How often in a row that may happen; with more servers, once for each of them."""
+"""Most missing answers in a row; with more servers, one for each of them."""
 GOING_AWAY = 503
-"""Another server may do better."""
+"""Status after which another server is tried."""
 TOO_MUCH = 429
 _ONCE = ("create_key", "steal")
-"""Verbs that do something anew each time: they are sent again only if they did nothing for certain."""
+"""Verbs that are not idempotent: they are sent again only if they certainly had no effect."""
 
 
 _ANYBODY = HttpRequest("GET", "/healthz", None)
 _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""What reading an answer raises that is none of the kind that was asked for."""
+"""Raised while an answer is decoded that is not of the expected shape."""
 HUNG_UP = "the server closed the connection"
 UNDO_WITHIN = 5.0
-"""Seconds that it may take to cancel a request whose answer could not be read."""
+"""Seconds within which a request is cancelled whose answer could not be read."""
 
 
 CONNECT_WITHIN = 5.0
-"""Seconds that it may take to be connected."""
+"""Seconds within which a connection must be established."""
 
 
 class NotSent(OSError):
-    """Nobody was there to take the request: nothing has happened."""
+    """The request was not sent: it had no effect."""
 
 
 class NoAnswer(OSError):
-    """Whoever took the request said nothing, or hung up."""
+    """The request was sent, and the connection broke or timed out before its answer."""
 
 
 class Resend(NamedTuple):
-    """Send this, after so long a pause."""
+    """Send this request after a pause."""
 
     request: HttpRequest
     pause: float
 
 
 class PendingCall:
-    """One call, until it has its answer. It sends nothing itself: it is told what came, and says what to do next.
+    """One call, until it has its answer. It sends nothing itself: it turns each answer or failure into the next step.
 
     Raises `InvalidInput` for a wrong argument.
     """
@@ -93,23 +93,23 @@ class PendingCall:
     ) -> None:
         self._verb = call.verb
         self._patience = patience
-        """Seconds without an answer after which it is given up; None: after `TRIES` or `SILENCES`."""
+        """Seconds without an answer after which the call fails; None: after `TRIES` or `SILENCES`."""
         self._unheard_since: float | None = None
-        """Since when nobody has answered, once a try has failed."""
+        """Since when no server has answered, once a try has failed."""
         self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)
         self._tries = self._silences = 0
         self._was_lost = False
-        """A request was sent, and its answer did not come."""
+        """True if a request was sent whose answer did not arrive."""
         self._is_ours_to_cancel = call.verb == "acquire" and call.arguments.get("request_id") is None
-        """A caller that chose the request_id may ask with it again, or cancel it; nobody else knows one drawn here."""
+        """True if the request_id was drawn here: then no caller can retry or cancel it."""
         self._may_hold = False
-        """An acquire was sent whose answer could not be read: it may have been granted."""
+        """True if an acquire was sent whose answer could not be read: it may have been granted."""
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
-        """The last request was answered."""
+        """True if the last request was answered."""
         self._asked = self.next = asked = request(call)
         self.time_out = self._slack
-        """How long to wait for the answer to `next`."""
+        """Seconds to wait for the answer to `next`."""
         self._wait_until: float | None = None
         if asked.body is not None and asked.body.get("wait_seconds"):
             self._wait_until = now + asked.body["wait_seconds"]
@@ -120,7 +120,7 @@ class PendingCall:
         return SLACK if self._patience is None else min(SLACK, self._patience)
 
     def _prepare(self, now: float) -> None:
-        """What to send next, and how long to wait for the answer."""
+        """Set the next request, and how long to wait for its answer."""
         self.next, self.time_out = self._asked, self._slack
         if self._wait_until is None:
             return
@@ -132,9 +132,9 @@ class PendingCall:
             self.time_out += min(left, KEPT_OPEN)
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
-        """The outcome, or what to send next."""
+        """Return the outcome, or the next request."""
         self._is_there, self._silences, self._unheard_since = True, 0, None
-        if self.next is _ANYBODY:  # whatever it says, somebody is
+        if self.next is _ANYBODY:  # any answer shows that a server is there
             self._prepare(now)
             return Resend(self.next, 0.0)
         self._is_there = status != GOING_AWAY  # then the next server is asked, if there is one
@@ -159,7 +159,7 @@ class PendingCall:
         return self._timed_out() if self._is_late(code, now) else decoding.refusal(body)
 
     def _is_late(self, code: object, now: float) -> bool:
-        """Of several copies, one was told that the wait is over, and was not heard: that is what `spent` means here."""
+        """Return True if `spent` means that a copy of this request timed out, and its answer was lost."""
         return code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until
 
     def _timed_out(self) -> TimedOut:
@@ -167,13 +167,13 @@ class PendingCall:
         return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
-        """A release whose first answer was lost was ours, although the second one finds nothing to release."""
+        """Return the outcome; a retried release counts as ours, although the retry found nothing to release."""
         if self._was_lost and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
             return outcome._replace(released=True, reason="completed")
         return outcome
 
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:
-        """The connection broke, or nothing came in time: ask again, which is safe, or give up."""
+        """Return the retry after a broken connection or a time-out, which is safe; raise if it is time to give up."""
         if was_sent and self._is_once:
             raise OutcomeUnknown(
                 f"the answer to {self._verb} was lost ({str(error) or type(error).__name__}): look whether it happened"
@@ -193,7 +193,7 @@ class PendingCall:
         return again if self._patience is None else again._replace(pause=min(again.pause, self._left(now)))
 
     def _is_enough(self, error: Exception, now: float, *, was_sent: bool) -> bool:
-        """Whether to give up after this failure."""
+        """Return True if the call fails after this failure."""
         if self._patience is None:
             return self._tries >= TRIES or self._silences >= self._silences_most
         if self._unheard_since is None:
@@ -202,15 +202,15 @@ class PendingCall:
         return self._left(now) <= 0
 
     def _left(self, now: float) -> float:
-        """Seconds until the caller's patience is over."""
+        """Return the seconds until the caller's patience is over."""
         if self._patience is None or self._unheard_since is None:
             return 0.0
         return self._unheard_since + self._patience - now
 
     def undo(self) -> HttpRequest | None:
-        """The request that cancels this one, now that it is given up; None if nothing can have been granted.
+        """Return the request that cancels this failed one; None if nothing can have been granted.
 
-        It is sent once. Of a lease that was granted nobody has the token: it would be held for its TTL by nobody.
+        It is sent once. No caller has the token of a lease that was granted: it would block others for its whole TTL.
         """
         if not (self._may_hold and self._is_ours_to_cancel):
             return None
@@ -235,27 +235,27 @@ class PendingCall:
 
 
 def _ends_whoever_has_it(call: Call) -> bool:
-    """A forced release that names a resource: sent again, it would end the lease of whoever came next."""
+    """Return True for a forced release of a resource: sent again, it would end the lease of the next holder."""
     return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
 
 
 def _may_do_better(status: int, code: object) -> bool:
-    """Whether the same request may be answered otherwise soon. Of what there is too much, nothing goes by itself."""
+    """Return True if a retry may succeed. A limit that the caller has reached does not pass by itself."""
     return status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
 
 
 def connect_within(patience: float | None) -> float:
-    """Seconds that it may take to be connected, for a caller of this patience."""
+    """Return the seconds within which a connection must be established, for a caller of this patience."""
     return CONNECT_WITHIN if patience is None else min(CONNECT_WITHIN, patience)
 
 
 def told(server: str, error: OSError) -> str:
-    """What went wrong with this server, in words."""
+    """Describe what went wrong with this server."""
     if isinstance(error, TimeoutError):
         return f"{server}: nothing came in time; is it overloaded, or something else than a Leasehold server?"
     return f"{server}: {error.strerror or str(error) or type(error).__name__}"
 
 
 def _is_silence(error: Exception) -> bool:
-    """Nothing came, for as long as we waited; anything else is noticed at once."""
+    """Return True if the failure is a time-out; any other is noticed at once."""
     return isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)

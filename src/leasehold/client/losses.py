@@ -1,4 +1,4 @@
-"""Losses that a server tells: one stream of events for all the leases of a client, from whichever server answers."""
+"""Losses that a server reports: one stream of events for all leases of a client, from any server that answers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from leasehold.domain.leases import Lease
 
 HOLDERS_MOST = 64
-"""With more holders than this, the stream tells of all of the space."""
+"""Most holders to name; with more, the stream covers the whole space."""
 CHECKED_MOST = 1_000
-"""So many leases the server looks at when a stream opens; the others are renewed."""
+"""Most leases for the server to check when a stream opens; the others are renewed."""
 ANSWER_WITHIN = 10.0
 SILENT_MOST = 40.0
-"""The server says something every 15 s: after so long without a word, the connection is dead."""
+"""Seconds of silence after which the connection counts as dead: the server sends something every 15 s."""
 
 
 class StreamLosses:
-    """One stream, opened again whenever it ends or does not tell of all holders."""
+    """One stream, opened again whenever it ends or does not cover all holders."""
 
     def __init__(self, bases: tuple[ServerAddress, ...]) -> None:
         self._bases = bases
@@ -40,16 +40,16 @@ class StreamLosses:
         self._stream: LossFeed | None = None
         self._spaces: set[str] = set()
         self._holders: set[str] = set()
-        """Of all leases that were ever held here: a stream that tells of too many is cheaper than another one."""
+        """The holders of all leases ever held here: a stream that covers too many is cheaper than another one."""
         self._leases: Mapping[str, Lease] | None = None
         forking.note(self)
 
     def forget_connections(self) -> None:
-        """This is a forked child: the stream is its parent's."""
+        """Close the parent's stream in this forked child."""
         self.close()
 
     def look(self, leases: Mapping[str, Lease], seconds: float) -> Collection[str]:
-        """What the server says within so many seconds."""
+        """Return the ids that the server reports within so many seconds."""
         is_covered = leases is self._leases or self._covers(leases)
         self._leases = leases
         if self._stream is None or not is_covered:
@@ -63,20 +63,20 @@ class StreamLosses:
         return [str(each.get("lease") or each.get("session")) for each in lost]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
 
     def _covers(self, leases: Mapping[str, Lease]) -> bool:
-        """Whether the stream tells of all of these, as far as it was asked to; it is asked for more from now on."""
+        """Return True if the stream covers all of these; add them to what the next one covers."""
         before = self._asked_for()
         self._spaces.update(lease.space for lease in leases.values())
         self._holders.update(lease.holder for lease in leases.values())
         return self._asked_for() == before
 
     def _asked_for(self) -> dict[str, Any]:
-        """Whose leases the stream tells of."""
+        """Return the space and the holders that the stream covers."""
         asked: dict[str, Any] = {}
         if len(self._spaces) == 1:
             asked["space"] = next(iter(self._spaces))  # several are asked for by an admin, who sees all of them
@@ -85,7 +85,7 @@ class StreamLosses:
         return asked
 
     def _open(self, leases: Mapping[str, Lease]) -> Collection[str]:
-        """Begin a stream; those that are lost already are its first word, if they are not too many to ask for."""
+        """Open a stream, which first reports what is lost already; return the leases beyond its limit."""
         self.close()
         held = list(leases)
         asked = {**self._asked_for(), "leases": held[:CHECKED_MOST]}
@@ -99,7 +99,7 @@ class StreamLosses:
 
 
 class LossFeed:
-    """One answer that does not end."""
+    """One endless answer."""
 
     def __init__(self, base: ServerAddress, request: HttpRequest) -> None:
         try:
@@ -133,7 +133,7 @@ class LossFeed:
         self._text += self._reader.drain()
 
     def receive(self, seconds: float) -> list[dict[str, Any]]:
-        """The events that come within so many seconds; raises `OSError` once the stream has ended."""
+        """Return the events that arrive within so many seconds. Raises `OSError` once the stream has ended."""
         if b"\n\n" not in self._text:
             if self._has_ended:
                 raise ConnectionResetError("the server has ended the stream")
@@ -154,5 +154,5 @@ class LossFeed:
         return [each for each in found if isinstance(each, dict)]
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.hang_up()

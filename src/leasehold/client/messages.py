@@ -109,7 +109,7 @@ def render(request: HttpRequest, base: ServerAddress) -> bytes:
 @lru_cache(maxsize=64)
 def _opening(method: str, path: str, base: ServerAddress) -> bytes:
     """Return the head up to the body's headers: the same bytes for each call of a verb, which servers cache."""
-    is_asked = base.via is not None and not base.tls  # and no tunnel: the proxy must be told whom to ask
+    is_asked = base.via is not None and not base.tls  # no tunnel: the proxy needs the whole URL
     target = f"http://{base.name}{base.path}{path}" if is_asked else f"{base.path}{path}"
     lines = [f"{method} {target} HTTP/1.1", f"Host: {base.name}", "Accept: application/json"]
     if base.via is not None and is_asked:

@@ -27,18 +27,18 @@ PORT = 80
 
 
 class Proxy(NamedTuple):
-    """Where a proxy is."""
+    """The address of a proxy."""
 
     host: str
     port: int
     variable: str
-    """Of the environment, which names it."""
+    """The environment variable that names it."""
     headers: tuple[str, ...] = ()
-    """With its password, if it has one."""
+    """Headers with its password, if it has one."""
 
     @property
     def name(self) -> str:
-        """For messages: without the password."""
+        """Host and port, for messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -47,7 +47,7 @@ class Proxy(NamedTuple):
 
 
 def proxy(base: ServerAddress, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy to reach this server by; None: directly."""
+    """Return the proxy for this server; None if it is reached directly."""
     if _is_this_machine(base.host) or _is_excepted(base, _first(env, "no_proxy", "NO_PROXY")[1]):
         return None
     names = ["https_proxy", "HTTPS_PROXY"] if base.tls else ["http_proxy"]
@@ -60,7 +60,7 @@ def proxy(base: ServerAddress, env: Mapping[str, str]) -> Proxy | None:
 
 
 def _first(env: Mapping[str, str], *names: str) -> tuple[str | None, str]:
-    """The first of these variables that is set. Set to nothing, it says that there is no proxy."""
+    """Return the first of these variables that is set, with its value; an empty value means no proxy."""
     return next(((name, env[name].strip()) for name in names if name in env), (None, ""))
 
 
@@ -91,7 +91,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _is_excepted(base: ServerAddress, exceptions: str) -> bool:
-    """Whether NO_PROXY has this host, a domain that it is in, its address, its network, or `*`."""
+    """Return True if NO_PROXY has this host, a domain that it is in, its address, its network, or `*`."""
     address = _address(base.host)
     for each in exceptions.replace(",", " ").split():
         if each == "*" or _is_network_of(each, address):
@@ -108,7 +108,7 @@ def _is_excepted(base: ServerAddress, exceptions: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, int | None]:
-    """`host:port`, `[address]:port`, or either without a port."""
+    """Split `host:port` or `[address]:port`; the port may be missing."""
     if _address(text.strip("[]")) is not None:
         return text.strip("[]"), None
     host, colon, port = text.rpartition(":")
@@ -135,7 +135,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def tunnel(line: socket.socket, base: ServerAddress) -> None:
-    """Have the proxy at the other end of this line connect it with an https server."""
+    """Have the proxy at the other end of this connection open a tunnel to an https server."""
     if base.via is None:
         return
     request = "\r\n".join((f"CONNECT {base.name} HTTP/1.1", f"Host: {base.name}", *base.via.headers))
@@ -154,5 +154,5 @@ def tunnel(line: socket.socket, base: ServerAddress) -> None:
             break
     if not 200 <= head.status < 300:
         raise refused_by_proxy(base, head.status)
-    if received:  # the server says nothing before it is asked
+    if received:  # the server sends nothing before the first request
         raise Unreachable(f"the proxy {base.via.name} ({base.via.variable}) sent more than its answer")

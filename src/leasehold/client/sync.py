@@ -1,4 +1,4 @@
-"""Answers from a server, for plain code: connections that are kept alive, with fail-over between servers."""
+"""The client for plain code: connections that are kept alive, with fail-over between servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leasehold.requests.calls import Call, LossSource
 
 PROGRESS_EVERY = 50
-"""Milliseconds."""
+"""Milliseconds between two calls of `progress`."""
 
 
 class SyncConnection:
@@ -32,13 +32,13 @@ class SyncConnection:
     def __init__(self, base: ServerAddress, patience: float | None = None) -> None:
         self.base = base
         self.keeps = True
-        """Whether it can be used again."""
+        """True if it can be used again."""
         self._socket = _connect(base, patience)
 
     def exchange(
         self, data: bytes, time_out: float, progress: Callable[[], None] | None = None
     ) -> tuple[AnswerHead, bytes]:
-        """Send a request and read its answer; until it comes, `progress` is called again and again."""
+        """Send a request and return its answer; until it arrives, call `progress` repeatedly."""
         self._socket.settimeout(time_out)
         self._socket.sendall(data)
         if progress is not None:
@@ -58,7 +58,7 @@ class SyncConnection:
         return head, body[: head.length]
 
     def _read(self, received: bytes) -> tuple[AnswerHead, bytes]:
-        """An answer that has no length of its own, or does not come at once."""
+        """Read an answer without a length."""
         from leasehold.client.framing import Reader  # noqa: PLC0415 (our own server sends a length)
 
         reader = Reader()
@@ -76,12 +76,12 @@ class SyncConnection:
         return data
 
     def send(self, data: bytes, time_out: float) -> None:
-        """Send a request of which the answer is read piece by piece."""
+        """Send a request whose answer is read piece by piece."""
         self._socket.settimeout(time_out)
         self._socket.sendall(data)
 
     def receive(self, seconds: float) -> bytes | None:
-        """What comes next; None if nothing does within so many seconds."""
+        """Return the next bytes; None if none arrive within so many seconds."""
         self._socket.settimeout(seconds)
         try:
             return self._receive()
@@ -98,13 +98,13 @@ class SyncConnection:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the server has closed it meanwhile, or sent what nobody asked for."""
+        """Return True if the server has closed it meanwhile, or has sent an unexpected answer."""
         looking = poll()
         looking.register(self._socket, POLLIN)
         return bool(looking.poll(0))
 
     def interrupt(self) -> None:
-        """From another thread: whoever reads from it stops now."""
+        """Make a thread that reads from it stop. Called from another thread."""
         with suppress(OSError):  # it has just been closed by the other side
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -114,7 +114,7 @@ class SyncConnection:
 
 
 class HttpAnswers:
-    """A client of one Leasehold, wherever it is served."""
+    """A client of one Leasehold, served by one or several servers."""
 
     def __init__(
         self,
@@ -125,26 +125,26 @@ class HttpAnswers:
         self._bases = bases
         self._patience = patience
         self._progress = progress
-        """Called again and again while somebody waits in a queue."""
+        """Called repeatedly while a call waits in a queue."""
         self._changing = threading.Lock()
         self._idle: list[SyncConnection] = []
         self._busy: set[SyncConnection] = set()
         self._closed = False
         self._first = 0
-        """The server that answered last: the next call begins there."""
+        """Index of the server that answered last: the next call begins there."""
         self._heard_at = -math.inf
         """When a server answered last."""
         forking.note(self)
 
     def forget_connections(self) -> None:
-        """This is a forked child: they are its parent's, and so is whoever was changing them."""
+        """Close the parent's connections in this forked child, and replace the lock, which may be held."""
         for connection in (*self._idle, *self._busy):
             connection.hang_up()  # here: the parent's stay open
         self._idle, self._busy = [], set()
         self._changing = threading.Lock()
 
     def ask(self, call: Call) -> Any:  # noqa: ANN401 (see `calls.Answers`)
-        """The answer to this call; asked again, safely, while nobody answers."""
+        """Return the answer to this call; retry safely while no server answers."""
         pending = PendingCall(call, time.monotonic(), len(self._bases), self._heard_at, self._patience)
         try:
             return self._pursue(pending)
@@ -153,10 +153,10 @@ class HttpAnswers:
             raise
 
     def _give_up(self, pending: PendingCall) -> None:
-        """Cancel a request that may have been granted, since nobody would have the token of that lease."""
+        """Cancel a request that may have been granted, as no caller would have the token of that lease."""
         request = pending.undo()
         if request is not None:
-            with suppress(OSError, LeaseholdError):  # whoever asked is told why it failed; the lease expires by itself
+            with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
                 self._exchange(self._bases[self._first % len(self._bases)], request, pending.time_out)
 
     def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
@@ -181,7 +181,7 @@ class HttpAnswers:
             todo = outcome
 
     def _turn_from(self, server: int) -> None:
-        """To the next server, unless another thread has turned from this one already: two turns may lead back to it."""
+        """Switch to the next server, unless another thread already has: two switches may lead back to this one."""
         with self._changing:
             if self._first == server:
                 self._first += 1
@@ -228,11 +228,11 @@ class HttpAnswers:
         connection.hang_up()
 
     def losses(self) -> LossSource:
-        """Tells which held leases may be lost."""
+        """Return what reports held leases that may be lost."""
         return losses_of(self._bases)
 
     def close(self) -> None:
-        """Hang up; whoever still waits is told so, and leaves the queue."""
+        """Close all connections; waiting calls fail, and leave the queue."""
         with self._changing:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -243,7 +243,7 @@ class HttpAnswers:
 
 
 def losses_of(servers: tuple[ServerAddress, ...]) -> LossSource:
-    """What tells a client of these servers which of its leases may be lost."""
+    """Return what reports leases that a client of these servers may have lost."""
     from leasehold.client.losses import StreamLosses  # noqa: PLC0415 (only for those who hold something for a while)
 
     return StreamLosses(servers)
@@ -252,12 +252,12 @@ def losses_of(servers: tuple[ServerAddress, ...]) -> LossSource:
 def http_answers(
     url: str, api_key: str | None, progress: Callable[[], None] | None = None, patience: float | None = None
 ) -> HttpAnswers:
-    """A client of the servers at this URL; `patience`: seconds after which a call gives up that nobody answers."""
+    """Return a client of the servers at this URL; `patience`: seconds after which an unanswered call fails."""
     return HttpAnswers(bases(url, api_key), progress, patience)
 
 
 def connected(base: ServerAddress, patience: float | None = None) -> socket.socket:
-    """A connection to this server, or to the proxy that hands on to it; not encrypted yet."""
+    """Connect to this server, or to its proxy; not encrypted yet."""
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)
     connection = socket.create_connection((host, port), timeout=connect_within(patience))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,7 +1,7 @@
-"""Action Llama's gateway in terms of `Locks`: who holds a URI, as that gateway says it. It neither listens nor prints.
+"""Action Llama's gateway in terms of `Locks`, with the gateway's answers. It neither listens nor prints.
 
 A lock there belongs to a run, which shows a secret; here it is a lease of a session. A refused try leaves an
-intent, so that agents which only poll are told of a deadlock; an acquire of what the run holds already extends it.
+intent, so that deadlocks between polling agents are found; an acquire of what the run holds already extends it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 EXITS = {200: 0, 409: 1, 404: 2, 403: 3, 400: 4, 503: 5}
-"""The exit code of a command for each status; whatever else comes is 7."""
+"""The exit code of a command for each status; any other status is 7."""
 UNREACHABLE, OTHER, USAGE = 6, 7, 9
 NOT_FOUND = "lock not found"
 INVALID_SECRET = "invalid secret"  # noqa: S105 (what is said of one)
 
 
 class LlamaRun(Noun):
-    """Who asks: a session, or on an embedded store whoever may open it."""
+    """The caller: a session, or on an embedded store any user who may open it."""
 
     holder: str
     space: str
     session: str | None = None
-    """What it shows; None: the store is open to it, and only the holder's name tells whose a lock is."""
+    """Its credential; None: it opened the store itself, and only the holder's name identifies its locks."""
 
     @property
     def id(self) -> str | None:
@@ -45,23 +45,23 @@ class LlamaRun(Noun):
 
     @property
     def proof(self) -> Json:
-        """What entitles it to touch a lock of its own."""
+        """The proof that lets it change its own lock."""
         return {"admin": self.holder} if self.session is None else {"session": self.session}
 
     def owns(self, lease: Lease) -> bool:
-        """Whether this lock is its own."""
+        """True if this lock is its own."""
         return lease.session == self.id and (self.session is not None or lease.holder == self.holder)
 
 
 class LlamaReply(Noun):
-    """A status and a body, as the gateway has them."""
+    """The status and body of the gateway's answer."""
 
     status: int
     body: Json | list[Json]
 
     @property
     def exit_code(self) -> int:
-        """How a command ends with it."""
+        """The exit code of a command with this answer."""
         return EXITS.get(self.status, OTHER)
 
 
@@ -71,19 +71,19 @@ def bad(message: str, status: int = 400) -> LlamaReply:
 
 
 def credentials(secret: str) -> tuple[str, ...]:
-    """What a secret may stand for: a scheduler's own, or the ID.SECRET that `session start` gave."""
+    """Return the credentials that a secret may mean: a scheduler's own secret, or the ID.SECRET of `session start`."""
     own = (checks.BY_SECRET + secret,) if len(secret) >= checks.SECRET_LEAST else ()
     ours = (secret,) if "." in secret and not secret.startswith("lh_") else ()
     return own + ours
 
 
 def session_of(secret: str, sessions: tuple[Session, ...]) -> tuple[Session, str] | None:
-    """The live session that a secret may belong to, and what to show for it; the rules say whether it does."""
+    """Return the live session that a secret may belong to, with its credential. The rules check the secret."""
     for credential in credentials(secret):
         try:
             id_ = checks.session_id(credential)
         except InvalidInput:
-            continue  # not even spelled like one
+            continue  # not spelled like a credential
         for session in sessions:
             if session.session == id_:
                 return session, credential
@@ -91,7 +91,7 @@ def session_of(secret: str, sessions: tuple[Session, ...]) -> tuple[Session, str
 
 
 def key_of(raw: object) -> str:
-    """The name behind a resourceKey, which must be a URI. Raises `InvalidInput`."""
+    """Return the name of a resourceKey, which must be a URI. Raises `InvalidInput`."""
     if not isinstance(raw, str) or not raw:
         raise InvalidInput("resourceKey", "missing resourceKey")
     scheme, mark, rest = raw.partition("://")
@@ -105,14 +105,14 @@ def key_of(raw: object) -> str:
 
 
 def ttl_of(raw: object) -> float | None:
-    """The TTL of a request in seconds; None if it has none. Its bounds are checked where everybody's are."""
+    """Return the TTL of a request in seconds; None if it has none. The engine checks its bounds."""
     if raw is not None and (isinstance(raw, bool) or not isinstance(raw, int | float)):
         raise InvalidInput("ttl", "ttl: must be a number of seconds, such as 1800")
     return raw
 
 
 def milliseconds(us: int) -> int:
-    """A time as JavaScript has it."""
+    """Return a time in milliseconds, as in JavaScript."""
     return us // 1_000
 
 
@@ -120,7 +120,7 @@ def milliseconds(us: int) -> int:
 
 
 def acquire(run: LlamaRun, key: str, ttl: float | str, given: str | None = None) -> Steps[LlamaReply]:
-    """Take the lock, or say who has it; `given` is how the caller spelled it."""
+    """Acquire the lock, or answer who holds it; `given` is the caller's spelling of the name."""
     outcome = yield (
         "acquire",
         {
@@ -142,7 +142,7 @@ def acquire(run: LlamaRun, key: str, ttl: float | str, given: str | None = None)
 
 
 def _extended(run: LlamaRun, key: str, refusal: Held) -> Steps[Renewed | Held]:
-    """Without a session nothing but the run's name tells whose a lock is: as there, it gets its own again."""
+    """Extend the lock of a run without a session, which its name alone identifies."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
         return refusal
@@ -151,7 +151,7 @@ def _extended(run: LlamaRun, key: str, refusal: Held) -> Steps[Renewed | Held]:
 
 
 def _full_life(run: LlamaRun, lease: Lease) -> Steps[Lease]:
-    """A lease never outlives its session: if that cut it short, the run has just shown that it is alive."""
+    """Renew the session if its end cut the lease short: the run is alive, and a lease never outlives its session."""
     if run.session is None or lease.expires_us - lease.as_of_us >= lease.ttl_us:
         return lease
     yield "renew_session", {"session": run.session, "space": run.space}
@@ -175,7 +175,7 @@ def _held(outcome: Held) -> LlamaReply:
     first = outcome.blockers[0]
     told: Json = {"ok": False, "holder": first.holder, "heldSince": milliseconds(first.since_us)}
     if first.state != "held":
-        told["reason"] = sentence(outcome)  # it waits for it, or it ended uncleanly: nobody holds it now
+        told["reason"] = sentence(outcome)  # a waiter is before it, or it ended uncleanly: it has no holder
     return LlamaReply(409, told)
 
 
@@ -189,7 +189,7 @@ def _not_served(outcome: Refused) -> LlamaReply:
 
 
 def release(run: LlamaRun, key: str) -> Steps[LlamaReply]:
-    """Give the lock back: exactly the lease that this run holds now, never a successor's."""
+    """Release the lock: exactly the lease that this run holds now, never a successor's."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
         return found
@@ -200,7 +200,7 @@ def release(run: LlamaRun, key: str) -> Steps[LlamaReply]:
 
 
 def heartbeat(run: LlamaRun, key: str, ttl: float | None = None) -> Steps[LlamaReply]:
-    """Another full TTL."""
+    """Reset the TTL of the lock."""
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
         return found
@@ -212,7 +212,7 @@ def heartbeat(run: LlamaRun, key: str, ttl: float | None = None) -> Steps[LlamaR
 
 
 def _find(run: LlamaRun, key: str) -> Steps[Lease | LlamaReply]:
-    """The run's own lease on this, or the refusal that says whose it is."""
+    """Return the run's own lease on this name, or the refusal with its holder."""
     seen: Inspection | Refused = yield "inspect", {"resource": key, "space": run.space}
     if isinstance(seen, Refused):
         return _not_served(seen)
@@ -234,7 +234,7 @@ def _not_mine(outcome: Refused, lease: Lease) -> LlamaReply:
 
 
 def own(run: LlamaRun) -> Steps[LlamaReply]:
-    """Every lock of this run."""
+    """Answer with every lock of this run."""
     listed: tuple[Lease, ...] | Refused = yield "list", {"space": run.space}
     if isinstance(listed, Refused):
         return _not_served(listed)
@@ -255,7 +255,7 @@ def own(run: LlamaRun) -> Steps[LlamaReply]:
 
 
 def status(space: str | None) -> Steps[LlamaReply]:
-    """Every lock, and whose it is: the run, and the agent that it is a run of."""
+    """Answer with every lock, its run and the run's agent."""
     listed: tuple[Lease, ...] | Refused = yield "list", {"space": space}
     sessions: tuple[Session, ...] | Refused = yield "sessions", {"space": space}
     if isinstance(listed, Refused):

@@ -36,31 +36,31 @@ BEGIN = "granted"
 LIMIT = 50
 PAGE = 500
 PAGES_MOST = 40
-"""So far back a list looks: other leases have their beginnings and ends in the same history."""
+"""The most pages of history that a list reads: the events of other leases are among them."""
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = 26
 
 
 class AgiflowCaller(Noun):
-    """Who asks, and what lets it touch a run."""
+    """The caller, with its right to change runs."""
 
     holder: str
     space: str
     session: str | None = None
-    """What a session shows: then the run ends with it."""
+    """The credential of a session, with which the run ends."""
     session_id: str | None = None
     rules: bool = True
-    """Whether it may touch everybody's runs: whoever may open the store, and admins."""
+    """True if it may change the runs of all: admins, and users who opened the store themselves."""
     principal: str | None = None
     """As `Lease.principal`: two principals may have the same name."""
 
     @property
     def proof(self) -> Json:
-        """What it shows to end or renew a run that `may` says is its own."""
+        """Its proof to end or renew a run that `may` allows."""
         return {"admin": self.holder} if self.session is None else {"session": self.session}
 
     def may(self, lease: Lease) -> bool:
-        """Whether this run is its own to touch."""
+        """True if it may change this run."""
         if self.session is not None:
             return lease.session == self.session_id
         is_own = (lease.holder, lease.principal) == (self.holder, self.principal)
@@ -68,11 +68,11 @@ class AgiflowCaller(Noun):
 
 
 class RunConflict(Noun):
-    """Another run is active on the same thing."""
+    """Another run is active on the same work."""
 
     held: Held | TimedOut
     run: Json | None
-    """The other run, if it is one."""
+    """The other run; None if the lease is no run."""
 
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ if TYPE_CHECKING:
 
 
 def new_id() -> str:
-    """`wf-` and a ULID: the time in milliseconds, then 80 bits of chance."""
+    """Return `wf-` and a ULID: the time in milliseconds, then 80 random bits."""
     number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10))
     letters = [_ALPHABET[number >> shift & 31] for shift in range(5 * (_ULID - 1), -1, -5)]
     return PREFIX + "".join(letters)
 
 
 def run_id(value: object) -> str:
-    """A run's id, well spelled."""
+    """Return the id of a run. Raises InvalidInput if it is malformed."""
     text = str.__str__(value) if isinstance(value, str) else ""
     ulid = text.removeprefix(PREFIX)
     if not (text.startswith(PREFIX) and len(ulid) == _ULID and set(ulid) <= set(_ALPHABET) and ulid[0] <= "7"):
@@ -99,7 +99,7 @@ def run_id(value: object) -> str:
 
 
 def resource(*, project: str | None = None, work_unit: str | None = None, task: str | None = None) -> str:
-    """The name of what a run locks: a task, a work unit or a project, exactly one of them."""
+    """Return the name of the work that a run locks: exactly one of task, work unit and project."""
     given = {"task": task, "work-unit": work_unit, "project": project}
     named = [f"{kind}:{id_}" for kind, id_ in given.items() if id_ is not None]
     if len(named) != 1:
@@ -108,7 +108,7 @@ def resource(*, project: str | None = None, work_unit: str | None = None, task: 
 
 
 def status(value: object) -> str | None:
-    """Which runs are wanted."""
+    """Check the status filter of a list."""
     if value is not None and value not in STATUSES:
         raise InvalidInput("status", f"must be one of {', '.join(STATUSES)}")
     return None if value is None else str(value)
@@ -126,7 +126,7 @@ def _locked(resources: tuple[str, ...]) -> str | None:
 
 
 def of_lease(lease: Lease) -> Json | None:
-    """A run that is active; None for a lease that is no run."""
+    """Return an active run as JSON; None for a lease that is no run."""
     id_ = _own_name(lease.resources)
     if id_ is None:
         return None
@@ -150,7 +150,7 @@ def of_lease(lease: Lease) -> Json | None:
 
 
 def of_event(event: Event) -> Json | None:
-    """A run that is over, from the last event of its lease."""
+    """Return an ended run as JSON, from the last event of its lease."""
     id_ = _own_name(event.resources)
     if id_ is None:
         return None
@@ -166,7 +166,7 @@ def of_event(event: Event) -> Json | None:
         "context": told["detail"].get("context"),
         "error": error,
         "started_at": told["detail"].get("acquired_at"),
-        "ended_at": told["detail"].get("expired_at", told["at"]),  # somebody came by only later to write it down
+        "ended_at": told["detail"].get("expired_at", told["at"]),  # the expiry may have been recorded later
         "expires_at": None,
         "ttl_seconds": None,
         "fence": event.fence,
@@ -188,7 +188,7 @@ def _ended(event: Event) -> tuple[str, object]:
 def create(
     who: AgiflowCaller, id_: str, locked: str, *, name: str, ttl: float | str, context: object = None, wait: float = 0
 ) -> Steps[Told]:
-    """Begin a run, unless another is active on the same thing; wait so many seconds for that one to end."""
+    """Begin a run, unless another is active on the same work; wait so many seconds for that one to end."""
     outcome = yield (
         "acquire",
         {
@@ -207,13 +207,13 @@ def create(
         return of_lease(outcome.lease) or {}
     if isinstance(outcome, Held | TimedOut):
         active = yield from check(who, locked)
-        held = outcome._replace(resources=(locked,))  # its own name is not what stands in the way
+        held = outcome._replace(resources=(locked,))  # the run's own name is not the one that is held
         return RunConflict(held, active or None) if isinstance(active, dict) else active
     return outcome  # type: ignore[no-any-return] # a Refused, or after a wait a Deadlock
 
 
 def check(who: AgiflowCaller, locked: str) -> Steps[Told]:
-    """The run that is active on this; nothing if there is none."""
+    """Return the active run on this work; nothing if there is none."""
     seen: Inspection | Refused = yield "inspect", {"resource": locked, "space": who.space}
     if isinstance(seen, Refused):
         return seen
@@ -221,7 +221,7 @@ def check(who: AgiflowCaller, locked: str) -> Steps[Told]:
 
 
 def get(who: AgiflowCaller, id_: str) -> Steps[Told]:
-    """A run, active or over."""
+    """Return a run, active or ended."""
     lease = yield from _find(who, id_)
     if isinstance(lease, Refused):
         return lease
@@ -248,13 +248,13 @@ def _over(who: AgiflowCaller, id_: str) -> Steps[Json | Refused]:
 
 
 def _sweep() -> Steps[Refused | None]:
-    """Have it written down what has run out: a store does that only when somebody comes by."""
+    """Record expired leases: a store does that only in a later transaction."""
     swept: Collected | Refused = yield "gc", {}
     return swept if isinstance(swept, Refused) else None
 
 
 def _touch(who: AgiflowCaller, id_: str) -> Steps[Lease | Json | Refused]:
-    """The lease of a run that is active and may be touched; the run itself if it is over."""
+    """Return the lease of an active run that the caller may change; the run itself if it has ended."""
     lease = yield from _find(who, id_)
     if lease is None:
         return (yield from _over(who, id_))
@@ -264,7 +264,7 @@ def _touch(who: AgiflowCaller, id_: str) -> Steps[Lease | Json | Refused]:
 
 
 def update(who: AgiflowCaller, id_: str, context: object, *, merge: bool = False) -> Steps[Told]:
-    """Replace the context of a run, or merge into it. To report is a sign of life: its clock is set back, too."""
+    """Replace the context of a run, or merge into it. It also resets the TTL."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
         return found
@@ -277,7 +277,7 @@ def update(who: AgiflowCaller, id_: str, context: object, *, merge: bool = False
 
 
 def heartbeat(who: AgiflowCaller, id_: str, ttl: float | str | None = None) -> Steps[Told]:
-    """Another full TTL."""
+    """Reset the TTL of a run."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
         return found
@@ -295,7 +295,7 @@ def _gone(run: Json) -> Lost:
 
 
 def release(who: AgiflowCaller, id_: str, *, outcome: str, error: str | None = None) -> Steps[Told]:
-    """End a run: exactly this one, never a successor. What ended before is told as it ended."""
+    """End exactly this run, never a successor. A run that has ended already is returned as it ended."""
     found = yield from _touch(who, id_)
     if isinstance(found, Refused):
         return found
@@ -313,7 +313,7 @@ def release(who: AgiflowCaller, id_: str, *, outcome: str, error: str | None = N
 def runs(
     who: AgiflowCaller, *, wanted: str | None = None, locked: str | None = None, limit: int = LIMIT
 ) -> Steps[Json | Refused]:
-    """Runs of this space, the newest first: active ones, and those that the history still tells of."""
+    """Return the runs of this space, the newest first: active ones, and those in the history."""
     found: list[Json] = []
     active: tuple[Lease, ...] | Refused = ()
     if wanted in (None, RUNNING, EXPIRED):
@@ -333,7 +333,7 @@ def runs(
 def _past(
     who: AgiflowCaller, wanted: str | None, locked: str | None, limit: int, active: set[str]
 ) -> Steps[list[Json] | Refused]:
-    """The runs that are over; whatever began, has not ended and is not `active` has expired unnoticed."""
+    """Return ended runs. One that began, has no end and is not `active` has expired without a record."""
     seen = yield from _scan(who, wanted, locked, limit, active)
     if not isinstance(seen, Refused) and seen[1]:
         refusal = yield from _sweep()
@@ -344,7 +344,7 @@ def _past(
 def _scan(
     who: AgiflowCaller, wanted: str | None, locked: str | None, limit: int, active: set[str]
 ) -> Steps[tuple[list[Json], bool] | Refused]:
-    """The runs that the history tells the end of, and whether it leaves one out."""
+    """Return the runs whose end is in the history, and whether some are missing."""
     found: list[Json] = []
     known, is_incomplete = set(active), False
     before: int | None = None

@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from leasehold.steps import Steps
 
     class LockAcquired(TypedDict):
-        """What `acquire` answers."""
+        """The answer of `acquire`."""
 
         acquired: bool
         lockId: str
 
     class LockReleased(TypedDict):
-        """What `release` answers."""
+        """The answer of `release`."""
 
         released: bool
 
 
 NAMESPACE = "flow:"
 _ESCAPED, _DIGESTED = "%", "#"
-"""What follows the namespace if the key itself cannot be a name: its bytes escaped, or its beginning and a digest."""
+"""Marks after the namespace for a key that cannot be a name: its bytes escaped, or its beginning and a digest."""
 _FIELDS = {"ttl": "lock_ttl_ms", "wait": "wait_timeout_ms", "resource": "lock_key"}
 _HEAD = 100
 
 
 def name_of(key: object) -> str:
-    """The resource of a key. Keys are compared as written, and different ones never share a name.
+    """Return the resource of a key. Keys are compared as written, and different ones never share a name.
 
     The TypeScript client has the same rule, so that flows in both languages exclude each other.
     """
@@ -59,7 +59,7 @@ def name_of(key: object) -> str:
 
 
 def _is_plain(key: str) -> bool:
-    """Whether it can stand in a name as it is: printable text that is read as nothing else."""
+    """True if the key can be a part of a name unchanged: printable text without marks."""
     if not key or key.startswith((_ESCAPED, _DIGESTED, "//")) or key[-1].isspace():
         return False
     return not any(
@@ -78,12 +78,12 @@ def _seconds(value: object, field: str, least: int) -> float:
 
 
 def new_holder(base: str) -> str:
-    """A holder of its own for one lock: flows that share a service are not one and the same."""
+    """Return a holder for one lock alone: flows that share a service are different holders."""
     return f"{base.encode()[:200].decode('utf-8', 'ignore')}/{os.urandom(6).hex()}"
 
 
 def acquire(holder: str, space: str, key: object, ttl_ms: object, wait_ms: object) -> Steps[LockAcquired]:
-    """Take the lock, waiting for it at most so long."""
+    """Acquire the lock, waiting at most so long."""
     asked = {
         "resources": name_of(key),
         "ttl": _seconds(ttl_ms, "lock_ttl_ms", 1),
@@ -102,12 +102,12 @@ def acquire(holder: str, space: str, key: object, ttl_ms: object, wait_ms: objec
 
 
 def _mark(name: object) -> str:
-    """What tells for which key an id was given."""
+    """Return the mark in an id that binds it to its key."""
     return sha256(str(name).encode()).hexdigest()[:16]
 
 
 def release(key: object, lock_id: object) -> Steps[LockReleased]:
-    """Give exactly this lock back; one that is gone, or was never this key's, is no error."""
+    """Release exactly this lock; one that is gone, or was never this key's, is no error."""
     name = name_of(key)
     lease, token, mark = _parts(lock_id)
     if not (keys.is_lease_id(lease) and token and mark == _mark(name)):

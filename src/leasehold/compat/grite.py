@@ -1,6 +1,6 @@
-"""Grite's locks in terms of `Locks`: a lease on one name, whose owner is the holder. It asks and prints nothing.
+"""Grite's locks in terms of `Locks`: a lease on one name, whose owner is the holder. It does no I/O.
 
-What grite's pages say and what its program prints differ a little: `data` holds both shapes.
+Grite's pages and its program differ a little in their JSON: `data` holds both shapes.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     Json: TypeAlias = dict[str, Any]
 
 TTL = "300"
-"""Seconds: what grite takes where it is told nothing."""
+"""Grite's default TTL in seconds."""
 CONFLICT = "conflict"
 
 
 class GriteLock(Noun):
-    """One lock, whoever keeps it."""
+    """One lock, of Leasehold or of grite itself."""
 
     resource: str
     owner: str
     nonce: str
-    """Tells one grant from the next; it is no secret."""
+    """Distinguishes one grant from the next; it is no secret."""
     expires_at: int
     """Microseconds since 1970."""
     left: int
-    """How long it still lives, in microseconds."""
+    """The time left, in microseconds."""
     fence: int | None = None
     """None: grite's own, which has none."""
     work: str = ""
-    """What the holder does, and why, if it said so."""
+    """The holder's work and reason, if it gave them."""
 
 
 def of_lease(lease: Lease, resource: str) -> GriteLock:
-    """A lease of ours, as the lock on one of its names."""
+    """Return a lease as the lock on one of its names."""
     left, work = lease.expires_us - lease.as_of_us, _work(lease)
     return GriteLock(resource, lease.holder, lease.id, lease.expires_us, left, lease.fence, work)
 
 
 def of_blocker(blocker: Blocker) -> GriteLock:
-    """What is in the way. What is closed for good has no end."""
+    """Return a blocker as a lock. A quarantine has no end."""
     left = blocker.until_us - blocker.as_of_us if blocker.until_us < FOREVER else 0
     fence = blocker.fence or None
     return GriteLock(blocker.resource, blocker.holder, blocker.lease, blocker.until_us, left, fence, _work(blocker))
@@ -58,7 +58,7 @@ def _work(it: Lease | Blocker) -> str:
 
 
 def granted(lock: GriteLock, ttl: int) -> Json:
-    """What acquire and renew answer."""
+    """Return the answer of acquire and renew."""
     plain = {
         "resource": lock.resource,
         "owner": lock.owner,
@@ -69,7 +69,7 @@ def granted(lock: GriteLock, ttl: int) -> Json:
 
 
 def status(locks: Sequence[GriteLock], conflicts: Sequence[Json]) -> Json:
-    """What status answers."""
+    """Return the answer of status."""
     return {"locks": [_listed(lock) for lock in locks], "conflicts": list(conflicts), "total": len(locks)}
 
 
@@ -85,7 +85,7 @@ def _listed(lock: GriteLock) -> Json:
 
 
 def conflict(verb: str, resource: str, lock: GriteLock) -> Json:
-    """A no: somebody else has it."""
+    """Return the error of a lock that another owner has."""
     seconds = lock.left // SECOND
     held_as = f", as {lock.resource}" if lock.resource != resource else ""
     work = f", for {lock.work}" if lock.work else ""
@@ -100,7 +100,7 @@ def conflict(verb: str, resource: str, lock: GriteLock) -> Json:
 def in_the_way(
     resource: str, owner: str, locks: Iterable[GriteLock], hierarchical: Collection[str] = ()
 ) -> GriteLock | None:
-    """The first lock of somebody else that overlaps with this name."""
+    """Return the first lock of another owner that overlaps with this name."""
     for lock in locks:
         if lock.owner != owner and overlaps(resource, lock.resource, hierarchical):
             return lock
@@ -108,7 +108,7 @@ def in_the_way(
 
 
 def clashes(ours: Sequence[GriteLock], theirs: Sequence[GriteLock], hierarchical: Collection[str] = ()) -> list[Json]:
-    """Locks of grite's that overlap with ours: both sides believe to have it."""
+    """Return the locks of grite that overlap with Leasehold's: both sides believe that they hold it."""
     found = []
     for lock in theirs:
         other = in_the_way(lock.resource, lock.owner, ours, hierarchical)

@@ -1,4 +1,4 @@
-"""Locks that grite itself keeps in this repository, below `refs/grite/locks/`: they are read, and never written.
+"""Read the locks of grite itself in this repository, below `refs/grite/locks/`. They are never written.
 
 They count as held by others until they expire, by the clock that grite goes by: this machine's wall clock.
 """
@@ -22,7 +22,7 @@ _FILE = "lock.json"
 
 
 def live(common: str) -> list[GriteLock]:
-    """The locks in this git directory that have not expired. One that cannot be read is left out: it holds nothing."""
+    """Return the locks in this git directory that have not expired. An unreadable one is left out: it holds nothing."""
     listed = _git(common, ["for-each-ref", "--format=%(objectname)", REFS])
     ids = listed.decode("ascii").split()
     if not ids:
@@ -51,7 +51,7 @@ def _git(common: str, words: Sequence[str], give: bytes = b"") -> bytes:
 
 
 def _blobs(data: bytes) -> Iterator[bytes]:
-    """What `cat-file --batch` printed, object by object; a missing one is a line without a size."""
+    """Split the output of `cat-file --batch` by object; a missing object is a line without a size."""
     while data:
         line, _, data = data.partition(b"\n")
         size = line.rpartition(b" ")[2]

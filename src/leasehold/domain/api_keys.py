@@ -56,7 +56,7 @@ class Whoami(Noun):
     space: str | None
     """The only space that its key is for; None: every space."""
     prefixes: tuple[str, ...] = ()
-    """What names must begin with; none: every name."""
+    """Each name must begin with one of these; if there are none, any name is allowed."""
     principal: str | None = None
     """None on a store or server without keys."""
     key: str | None = None

@@ -1,6 +1,6 @@
 """Durations as people write them ("2h30m") to whole microseconds, and back. Pure; must not know a clock.
 
-What is too short or too long for a TTL or a wait is for the caller to say: here `0` is a duration like any other.
+The caller checks the bounds of a TTL or a wait: here `0` is a duration like any other.
 """
 
 from __future__ import annotations

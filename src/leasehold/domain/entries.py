@@ -1,4 +1,4 @@
-"""What a store keeps: the entries of records, and the changes to them. No behaviour, no I/O.
+"""The entries of records, which a store keeps, and the changes to them. No behaviour, no I/O.
 
 Times are whole microseconds of the store's own clock, durations are whole microseconds.
 

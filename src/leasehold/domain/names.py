@@ -2,7 +2,7 @@
 
 Three spellings: a URI (`github://acme/app/issues/42`), a namespace (`path:src/a.py`) and a plain string.
 
-Overlap is told in **claims**. A name claims its own node in the mode that was asked for, and marks each of its
+Overlap is decided by **claims**. A name claims its own node in the mode that was asked for, and marks each of its
 ancestors with an intention; two leases conflict when they meet at a node and not both only intend. So
 `path:src/a.py` meets `path:src` at the node of `path:src`, with no search for prefixes.
 
@@ -37,7 +37,7 @@ _SCHEME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNO
 # invisible characters are allowed, since names in some scripts need them; surfaces show them inert, see `shown`.
 _CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)))
 
-# What str.isprintable() lets through although nothing is seen of it: fillers, joiners, variation selectors.
+# Characters that str.isprintable() accepts although they are invisible: fillers, joiners, variation selectors.
 _UNSEEN = frozenset(
     map(
         chr,
@@ -82,7 +82,7 @@ def parse(raw: object) -> str:
 
 
 def prefix(text: str) -> str:
-    """What names begin with that begin like this, normalised as they are. Raises `BadName` if none can.
+    """Return the normalised beginning of all names that begin like this. Raises `BadName` if no name can.
 
     It may end anywhere in a name, so what it ends with is only a beginning: a slash there is kept, and `path:src/.`
     is that of `path:src/.git`. Without a colon nobody knows what it begins: it is compared as written.
@@ -260,7 +260,7 @@ def _lineage(name: str, hierarchical: Collection[str]) -> list[str]:
     kind, mark, rest = _split(name)
     if kind != "path" and kind not in hierarchical:
         return [name]
-    # What stands before the first slash is the top: a bucket, a host, or nothing (`file:///etc`).
+    # The top is all before the first slash: a bucket, a host, or nothing (`file:///etc`).
     first, _, below = rest.partition("/")
     nodes = [f"{kind}{mark}{first}"]
     # Slashes at the end, and doubled ones, make no other node: who declares a scheme hierarchical means a tree.
@@ -293,7 +293,7 @@ def lies_in(name: str, above: str) -> bool:
 
 
 def _reach(name: str) -> str:
-    """What the names of a resource in a tree and of all that is below it begin with, once they end in a slash."""
+    """Return the prefix of a resource in a tree and of all names below it, once each ends in a slash."""
     kind, mark, rest = _split(name)
     while "//" in rest:
         rest = rest.replace("//", "/")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leasehold.domain.leases import Lease
 
     Records: TypeAlias = Mapping[str, Record]
-    """What was loaded so far, by key."""
+    """The records loaded so far, by key."""
     T = TypeVar("T")
 
 NOTHING: Final[dict[str, Record]] = {}

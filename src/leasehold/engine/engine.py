@@ -312,8 +312,8 @@ class Engine:
     def _resolve(self, lost: batch.Unresolved, asked: list[Pending], extra: list[c.Command]) -> None:
         """Ask the store whether a commit of unknown outcome happened.
 
-        If it did, waiters learn what it did for them. Its own callers were told that the outcome is unknown and have
-        left: give up what they were granted.
+        If it did, waiters learn what it did for them. Its own callers got `OutcomeUnknown` and have left: give up what
+        they were granted.
         """
         is_there = batch.happened(self.store, lost.receipt)
         self._unresolved = None

@@ -1,1 +1,1 @@
-"""What `connect()` returns: the verbs, for plain code and for coroutines, and the engines that answer them."""
+"""Return values of `connect()`: the verbs, for plain code and for coroutines, and the engines that answer them."""

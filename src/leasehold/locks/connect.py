@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Timeout: TypeAlias = float | str | timedelta
 
     class Identity(TypedDict):
-        """What a caller sets once, for all calls."""
+        """The arguments that a caller sets once, for all calls."""
 
         holder: str
         space: str
@@ -52,7 +52,7 @@ def connect(
 ) -> Locks:
     """Open the locks that live at this URL: `sqlite:///var/lib/leasehold.db`, `http://locks.example:7420`.
 
-    What is not given comes from the environment (`LEASEHOLD_URL`, ...), the configuration files, or the defaults:
+    Defaults come from the environment (`LEASEHOLD_URL`, ...), the configuration files, or the defaults:
     see docs/reference/configuration.md.
 
     Args:

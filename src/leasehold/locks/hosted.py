@@ -116,7 +116,7 @@ class AnswersTo:
 
 
 class Served:
-    """What a server needs of its engine: the verbs, requests that outlive a connection, keys, and events."""
+    """The engine as a server uses it: the verbs, requests that outlive a connection, keys, and events."""
 
     def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
         self._store = store

@@ -283,7 +283,7 @@ class Locks(CallDefaults):
         name: str | None = None,
         context: object = None,
     ) -> Granted | Held | Refused:
-        """Take over what others hold, in one step. What is quarantined must be cleared first."""
+        """Take over what others hold, in one step. A quarantined resource must be cleared first."""
         outcome: Granted | Held | Refused = self._answers.ask(self._call("steal", locals()))
         return outcome
 

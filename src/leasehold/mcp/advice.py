@@ -62,11 +62,11 @@ def on_own(resources: tuple[str, ...], *, is_certain: bool) -> str:
     names = ", ".join(dict.fromkeys(resources))
     if not is_certain:
         return (
-            f"What is in the way is a lease of this connection, on {names}. If you took it yourself, go on under it; "
+            f"A lease of this connection is in the way, on {names}. If you took it yourself, go on under it; "
             "if another agent of this connection did, leave it alone. An agent_id of your own tells you apart."
         )
     return (
-        f"What is in the way is your own lease on {names}: if that covers what you need, go on under it; "
+        f"Your own lease is in the way, on {names}: if that covers what you need, go on under it; "
         "otherwise release_lock it first, and acquire all that you need in one call."
     )
 

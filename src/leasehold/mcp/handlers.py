@@ -1,4 +1,4 @@
-"""What the tools do: call the verbs for a party, and encode the answer with advice. It decides nothing."""
+"""The actions of the tools: call the verbs for a party, and encode the answer with advice. It decides nothing."""
 
 from __future__ import annotations
 

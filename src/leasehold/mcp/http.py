@@ -182,7 +182,7 @@ def _party_of(context: ServerRequestContext[Any, Request]) -> Party:
 
 
 class _Exchange:
-    """The way to a client and back: notices when it is gone, whoever listens, and what was still sent before."""
+    """One exchange with a client: notices when the client disconnects, and what was sent to it before."""
 
     def __init__(self, caller: HttpParty, receive: Receive, send: Send) -> None:
         self._caller = caller

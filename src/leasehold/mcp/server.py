@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS = """\
 Before you touch anything that other agents or people may touch at the same time (an issue, a pull request, a file, a
-deploy target), call acquire_lock with its name. If the answer is not ok, somebody else is at it: skip it and go on with
-something else. Never work on it without the lock. Hold one lock at a time unless you were told otherwise, call
+deploy target), call acquire_lock with its name. If the answer is not ok, another agent works on it: skip it and go on
+with something else. Never work on it without the lock. Hold one lock at a time unless your task says otherwise, call
 renew_lock during long work, and call release_lock as soon as you are done, also when the work failed."""
 
 

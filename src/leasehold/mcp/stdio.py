@@ -72,7 +72,7 @@ class StdioParty:
         if isinstance(outcome, Granted):
             self._lost.follow(outcome)
         elif verb in ("release", "renew") and isinstance(outcome, Released | Lost):
-            self._lost.forget(outcome.lease)  # it is told by this very answer
+            self._lost.forget(outcome.lease)  # this very answer says so
         return outcome
 
     def news(self, given: str | None) -> list[str]:

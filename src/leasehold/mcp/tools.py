@@ -1,4 +1,4 @@
-"""The eight tools: their names, arguments, bounds and hints. What they do is in ``handlers``."""
+"""The eight tools: their names, arguments, bounds and hints. ``handlers`` has their actions."""
 
 # No `from __future__ import annotations`: the schemas are made from the annotations.
 
@@ -31,9 +31,7 @@ Mode = Literal["exclusive", "shared", "slots"]
 Name = Annotated[str, Field(min_length=1, max_length=512)]
 Resource = Annotated[
     Name | Annotated[list[Name], Field(min_length=1, max_length=verbs.RESOURCES_MOST)],
-    Field(
-        description="What to lock: issue:42, path:src/a.py, deploy://api-prod or any other name; several: all or none."
-    ),
+    Field(description="Name to lock: issue:42, path:src/a.py, deploy://api-prod or any other; several: all or none."),
 ]
 One = Annotated[Name, Field(description="The resource's name, such as issue:42 or path:src/a.py.")]
 Target = Annotated[Name, Field(description="The resource that you hold, or the id of the lease.")]

@@ -145,7 +145,7 @@ def test_a_cookie_is_good_for_our_own_page_only(keys: tuple[Running, dict[str, s
     assert server.ask("OPTIONS", "/v1/force-release", Origin="http://evil.example").status == 405  # no yes to CORS
 
 
-def test_hot_routes_know_the_cookie_too(keys: tuple[Running, dict[str, str]]) -> None:
+def test_routes_of_the_quick_parser_know_the_cookie_too(keys: tuple[Running, dict[str, str]]) -> None:
     server, made = keys
     wanted = {"resources": "hot"}
     assert ask(server, made["viewer"], "/v1/acquire", wanted, X_Leasehold="page").code == "not_allowed"

@@ -130,8 +130,8 @@ class _Count:
 class _SharedNeed:
     """Needs that look at the same blockers in the same order, and can do without as many of them.
 
-    It is passed from the front for as long as no more than those stand in it for ever, so far as is known. Who needs no
-    more than was passed has what it needs.
+    It is passed from the front for as long as no more than those stand in it for ever, so far as is known. A need of no
+    more than was passed is met.
     """
 
     __slots__ = ("_blockers", "_counts", "_passed", "_spare", "_stuck", "waiting")

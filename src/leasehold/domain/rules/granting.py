@@ -1,4 +1,4 @@
-"""What keeps a request from being granted, how it is granted, and how the next in the queue is served. Pure."""
+"""Find what keeps a request from being granted, grant it, and serve the next in the queue. Pure."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def turn_away(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
     elif not _lives(draft, waiter, ask):
         draft.tell("cancelled", ask, waiter=waiter.id, reason="its session is over", session_over=True)
     else:
-        draft.tell("cancelled", ask, waiter=waiter.id, reason="whoever waited is gone")
+        draft.tell("cancelled", ask, waiter=waiter.id, reason="its caller is gone")
 
 
 def _lives(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> bool:

@@ -51,8 +51,8 @@ def give_way(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Deadlock | None
 def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: LeaseRequest, modes: dict[str, set[str]]) -> bool:
     """Return True if a search could find a cycle: thousands may be in one queue, and each needs a search.
 
-    Who has nothing but its place in one queue is only waited for by those behind it. If all of them want the same, they
-    wait for everybody that it waits for: a cycle through it is one without it, too, and had its victim.
+    An actor with nothing but its place in one queue is only waited for by those behind it. If all of them want the
+    same, they wait for everybody that it waits for: a cycle through it is one without it, too, and had its victim.
     """
     refs = sum(isinstance(note, Ref) for note in draft.record(waiter.actor).notes.values())
     if refs > 1 or len(ask.options) > 1 or len(ask.options[0].resources) > 1:

@@ -275,7 +275,7 @@ class _Considered(_Searched):
         self.names[actor] = ask.holder
 
     def wanted(self) -> Wait:
-        """What is being considered, as a wait."""
+        """Return the request that is being considered, as a wait."""
         return self.choices(self.actor, self.ask.options, self.ask.slots, self.order)
 
     def _outside_of_queues(self, actor: str) -> list[Wait]:
@@ -284,7 +284,7 @@ class _Considered(_Searched):
     def _newcomer_ahead(self, claim: Claim, order: tuple[int, ...]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
 
-        Who only polls is not held up by it yet: if that goes on, the next poll will be the one that closes the cycle.
+        It does not hold up an actor that only polls yet: if that goes on, the next poll will close the cycle.
         """
         if order <= self.order or order == LAST:
             return []

@@ -173,10 +173,10 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
         draft.put(keys.home(entry.id), entry._replace(ask=entry.ask._replace(tokens=others)))
         return Done()
     if isinstance(entry, Hold):
-        give_back(draft, entry, entry.ask, "cancelled", "whoever asked is gone")
+        give_back(draft, entry, entry.ask, "cancelled", "its caller is gone")
     else:
         leave(draft, entry, entry.ask)
-        draft.tell("cancelled", entry.ask, waiter=entry.id, reason="whoever asked is gone")
+        draft.tell("cancelled", entry.ask, waiter=entry.id, reason="its caller is gone")
     if entry.ask.request is not None:
         draft.discard(entry.ask.request, REQUEST)  # it was not withdrawn: a retry is a new request
     settle(draft)

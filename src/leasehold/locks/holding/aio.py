@@ -192,8 +192,8 @@ class Block:
     async def _give_back(self, script: Steps[None]) -> asyncio.CancelledError | None:
         """Release it, also if this task is cancelled meanwhile; hands back that cancellation.
 
-        In a task of its own: a release that is cancelled with its block would leave the lease until it expires. Who
-        cancels once more does not want to wait for the store either.
+        In a task of its own: a release that is cancelled with its block would leave the lease until it expires. A
+        second cancellation ends the wait for the store, too.
         """
         releasing = asyncio.get_running_loop().create_task(perform(script, self._locks))
         interrupted: asyncio.CancelledError | None = None

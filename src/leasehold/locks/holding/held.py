@@ -50,14 +50,14 @@ if TYPE_CHECKING:
         token: str | Sequence[str] | None
 
     class LockTerms(AcquireOptions, total=False):
-        """What `guarded` passes to `lock`."""
+        """The options that `guarded` passes to `lock`."""
 
         on_lost: OnLost | None
 
 
 FORKED = "this process was forked from the one that holds it; acquire a lease of its own here"
 STOPPED: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
-"""What ends a body that has not failed."""
+"""Exceptions that end a body which has not failed."""
 
 
 def check_on_lost(on_lost: OnLost | None) -> None:
@@ -86,10 +86,10 @@ def is_coroutine_function(function: Callable[..., object]) -> bool:
 class HeldLease:
     """A lease that is renewed in the background for as long as a `with` block runs.
 
-    What it does **not** guarantee: nothing stops a holder that has lost its lease. A process that is paused (stopped,
-    swapped out, asleep with its machine) for longer than the TTL goes on as if nothing had happened, and somebody else
-    has the resource by then. `ensure` before a step that cannot be undone makes that window small; only a resource
-    that compares the `fence` closes it (see `leasehold.fencing`).
+    It does **not** stop a holder that has lost its lease. A process that is paused (stopped, swapped out, asleep with
+    its machine) for longer than the TTL goes on as if nothing had happened, and another holder has the resource by
+    then. `ensure` before a step that cannot be undone makes that window small; only a resource that compares the
+    `fence` closes it (see `leasehold.fencing`).
     """
 
     def __init__(self, granted: Granted, tenure: Tenure) -> None:

@@ -1,6 +1,6 @@
 """How long a holder may count on its lease, and when to renew it. It keeps times; it asks nobody and never waits.
 
-The store's clock decides when a lease ends, and the holder cannot see that clock. What it can know is this: the store
+The store's clock decides when a lease ends, and the holder cannot see that clock. The holder does know that the store
 decided after the request was sent. So a holder that counts the life it was given from **before** it sent the request
 never counts on more than the store gives it, however long the answer was under way.
 
@@ -48,11 +48,11 @@ def steady() -> float:
 
 
 class Term(Noun):
-    """What one answer of the store is worth, on the holder's own clock."""
+    """The term that one answer of the store grants, on the holder's own clock."""
 
     renew_at: float
     deadline: float
-    """From then on the lease may be somebody else's."""
+    """From then on another holder may have the resource."""
     retry: float
     """Seconds from one failed renewal to the next try."""
 
@@ -72,7 +72,7 @@ class Tenure:
         self.lease = lease
         """As the store showed it last."""
         self.cause: Exception | None = None
-        """What broke, if it ended because of that."""
+        """The error because of which it ended, if there was one."""
         self._clock = clock
         self._term = term(lease, sent)
         self._renew_at = self._term.renew_at
@@ -94,7 +94,7 @@ class Tenure:
 
     @property
     def is_known_lost(self) -> bool:
-        """Whether somebody has been told, or is about to be, that it is over. Looks at no clock."""
+        """Return True if the loss was reported, or is about to be. Reads no clock."""
         return self._reason is not None
 
     @property
@@ -114,7 +114,7 @@ class Tenure:
     # ------------------------------------------------------------------------------------ what happens
 
     def learn(self, answer: Renewed | Lost | Refused, sent: float) -> None:
-        """The store's answer to a renewal that was sent at `sent`. What has ended stays ended."""
+        """Take the store's answer to a renewal that was sent at `sent`. A lost lease stays lost."""
         with self._changing:
             if not isinstance(answer, Renewed):
                 self.lose(answer.reason if isinstance(answer, Lost) else answer.message)
@@ -130,7 +130,7 @@ class Tenure:
             self._renew_at = self._doubted_at = self._clock()
 
     def fail(self, error: Exception) -> None:
-        """A renewal got no answer: try again soon, as long as the deadline allows. What went wrong first is told."""
+        """Note that a renewal got no answer: try again soon, before the deadline. The first error is reported."""
         with self._changing:
             self._trouble = self._trouble or error
             self._renew_at = self._clock() + self._term.retry

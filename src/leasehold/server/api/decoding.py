@@ -1,4 +1,4 @@
-"""From bytes and query strings to the types of ``requests``, or to a problem that names the field."""
+"""Decoding of bodies and query strings to the types of ``requests``, or to a problem that names the field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IN_QUERIES = [each for name in verbs.NAMES if verbs.verb(name).method == "GET" 
 _NUMBERS = frozenset(each.spelled for each in _IN_QUERIES if each.kind.startswith("integer"))
 _REPEATED = frozenset(each.spelled for each in _IN_QUERIES if each.kind == "text[]")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises; a `ValidationError`, of something that is JSON, is one of them."""
+"""Errors of a decoder. A `ValidationError`, of a body that is JSON, is one of them."""
 _WORDS = {
     "str": "a string",
     "int": "a whole number",
@@ -31,13 +31,13 @@ _WORDS = {
     "array": "a list",
     "object": "a JSON object",
 }
-"""What the decoder calls a type, as people do."""
+"""The decoder's names of types, in plain words."""
 _GOT = {**_WORDS, "int": "a number", "float": "a fraction"}
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def check_media_type(media_type: str | None) -> None:
-    """Refuse a body that does not say that it is JSON: what a web page can send without asking first never does."""
+    """Refuse a body that does not say that it is JSON: pages of other origins need a preflight for that."""
     kind = (media_type or "").partition(";")[0].strip()
     if kind.lower() != JSON:
         came = f"came as {kind[:100]}" if kind else "does not say what it is"
@@ -45,7 +45,7 @@ def check_media_type(media_type: str | None) -> None:
 
 
 def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
-    """The body, understood. None at all is an empty object, and has no type."""
+    """Return the decoded body. No body at all is an empty object, and needs no type."""
     if content or media_type is not None:
         check_media_type(media_type)
     try:
@@ -58,7 +58,7 @@ def decode(kind: type[B], content: bytes, media_type: str | None = None) -> B:
 
 
 def decoder_of(kind: type[Any]) -> Callable[[bytes], Any]:
-    """What makes this kind of body of bytes, or raises one of `MISSPELLED`."""
+    """Return the decoder of this kind of body. It raises one of `MISSPELLED`."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -66,7 +66,7 @@ def decoder_of(kind: type[Any]) -> Callable[[bytes], Any]:
 
 
 def decode_query(kind: type[Q], pairs: Iterable[tuple[str, str]]) -> Q:
-    """What stands after the `?`, understood; `kind` may be repeated, nothing else."""
+    """Return the decoded query string. Only `kind` may be repeated."""
     given: dict[str, Any] = {}
     for name, value in pairs:
         if name in _REPEATED:
@@ -87,7 +87,7 @@ def _is_number(text: str) -> bool:
 
 
 def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
-    """The problem that names the field which was not understood, and says what is allowed there."""
+    """Return the problem that names the wrong field and says what is allowed there."""
     said, _, place = str(error).partition(" - at `$")
     place = place.strip("`.")
     words = said.split("`")[1::2]
@@ -108,9 +108,9 @@ def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
 
 
 def _names(kind: type[Any]) -> list[str]:
-    """What the fields of such a body, or such a query, are called."""
+    """Return the names of the fields of a body or query."""
     return [field.encode_name for field in msgspec.structs.fields(kind)]
 
 
 arguments: Callable[[Body | Query], dict[str, Any]] = msgspec.structs.asdict
-"""The arguments of the verb that a body stands for."""
+"""Return the arguments of the verb that a body stands for."""

@@ -23,7 +23,7 @@ _WORDS: dict[str, tuple[str, object]] = {
     "reason": ("Why not.", "not the lock holder"),
     "deadlock": ("True if waiting for it would never end.", True),
     "cycle": ("The cycle that waiting would close.", ["coder-3", "github://acme/app/issues/42"]),
-    "error": ("What is wrong with the request.", "invalid secret"),
+    "error": ("The reason why the request failed.", "invalid secret"),
     "locks": ("Every lock.", None),
 }
 _SHAPES: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {

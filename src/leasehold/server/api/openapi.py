@@ -29,9 +29,9 @@ REF = "#/components/schemas/{}"
 TAGS = {
     "leases": "Acquire, renew and release.",
     "sessions": "The life of one agent run.",
-    "queries": "Who holds what, who waits for whom, and what happened.",
+    "queries": "Leases, queues, and the history.",
     "admin": "For admins: end, take over and clear what others hold.",
-    "keys": "Who may ask this server for what.",
+    "keys": "Keys of this server, and their roles.",
     "workflows": "Runs: leases with a name, a context and an outcome.",
     "hooks": "For editors: may this agent change that now?",
     "gateway": "The routes of Action Llama's gateway.",

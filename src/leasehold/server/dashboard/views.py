@@ -99,7 +99,7 @@ def _graph(seen: Graph) -> dict[str, Any]:
         "deadlocks": [wire.event(each) for each in seen.deadlocks],
         "drawing": {
             "nodes": [node._asdict() for node in drawing.nodes],
-            "joins": [{"begin": join.begin, "end": join.end, "kind": join.kind} for join in drawing.joins],
+            "joins": [join._asdict() for join in drawing.joins],
             "width": drawing.width,
             "height": drawing.height,
             "node_width": WIDTH,
@@ -112,16 +112,11 @@ def _graph(seen: Graph) -> dict[str, Any]:
 def _wait(it: WaitSummary) -> dict[str, Any]:
     """Return a wait as JSON values, without all of its edges: a long queue has too many to send every time."""
     return {
-        "id": it.id,
-        "holder": it.holder,
-        "space": it.space,
-        "polls": it.polls,
-        "resources": list(it.resources),
+        **it._asdict(),
         "since": wire.rfc3339(it.since),
         "until": wire.rfc3339(it.until),
         "behind": [{"holder": holder, "state": state} for holder, state in it.behind[:BEHIND_MOST]],
         "behind_more": max(0, len(it.behind) - BEHIND_MOST),
-        "leases": list(it.leases),
     }
 
 
@@ -134,27 +129,18 @@ async def runs(app: App, request: Request) -> Response:
 
 def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
     more = events[-1].seq if len(events) == limit else None
-    return {"runs": [run(each) for each in runs_of(events)], "more_before": more}
+    return {"runs": [_run(each) for each in runs_of(events)], "more_before": more}
 
 
-def run(it: LeaseRun) -> dict[str, Any]:
-    """Return a run as JSON values."""
+def _run(it: LeaseRun) -> dict[str, Any]:
+    fields = it._asdict()
+    waited = fields.pop("waited")
     return {
-        "lease": it.lease,
-        "space": it.space,
-        "resources": list(it.resources),
-        "holder": it.holder,
-        "session": it.session,
-        "fence": it.fence,
-        "mode": it.mode,
-        "name": it.name,
-        "reason": it.reason,
+        **fields,
         "context": None if it.context is None else json.loads(it.context),
         "began": wire.rfc3339(it.began),
         "ended": None if it.ended is None else wire.rfc3339(it.ended),
-        "waited_seconds": wire.seconds(it.waited),
-        "outcome": it.outcome,
-        "error": it.error,
+        "waited_seconds": wire.seconds(waited),
     }
 
 
@@ -215,14 +201,11 @@ class ContentionView:
 
 
 def _figures(it: Figures) -> dict[str, Any]:
+    fields = it._asdict()
     return {
-        "space": it.space,
-        "resource": it.resource,
-        "grants": it.grants,
-        "waits": it.waits,
-        "refused": it.refused,
-        "median_wait_seconds": wire.seconds(it.median_wait),
-        "worst_wait_seconds": wire.seconds(it.worst_wait),
+        "median_wait_seconds": wire.seconds(fields.pop("median_wait")),
+        "worst_wait_seconds": wire.seconds(fields.pop("worst_wait")),
+        **fields,
         "utilisation": round(it.utilisation, 6),
     }
 

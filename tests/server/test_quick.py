@@ -1,4 +1,4 @@
-"""The hot path: heads that are known by their bytes, requests in one piece and in many, and the client on uvloop."""
+"""The quick parser: cached heads, requests in one piece and in many, and the client on uvloop."""
 
 from __future__ import annotations
 
@@ -258,6 +258,50 @@ def test_an_answered_request_leaves_nothing_for_the_collector(
         assert known <= most, "more than the last answer is kept"
     finally:
         gc.enable()
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, dict[str, str]]]:
+    """A server with keys, on which "ours/held" is held."""
+    folder = tmp_path_factory.mktemp("keyed")
+    keys = {role: create_key(folder, role, prefixes=("ours/",)) for role in ("agent", "viewer")} | {"none": "lh_0_0"}
+    with serving(folder, "--rate", "0") as server:
+        assert server.post("acquire", {"resources": "ours/held", "holder": "ann"}, key=keys["agent"]).status == 200
+        yield server, keys
+
+
+HELD = {"resources": "ours/held", "holder": "bob"}
+NEVER = {"lease": f"l999999999-{'0' * 32}", "token": "t"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "role", "answer"),
+    [
+        ("acquire", HELD, "agent", (409, "held")),
+        ("acquire", {**HELD, "wait_seconds": 0.01}, "agent", (409, "timeout")),
+        ("acquire", {**HELD, "wait_seconds": 1e9}, "agent", (400, "invalid")),
+        ("acquire", {**HELD, "ttl_seconds": -1}, "agent", (400, "invalid")),
+        ("acquire", {**HELD, "colour": "red"}, "agent", (400, "invalid")),
+        ("acquire", {**HELD, "resources": "theirs/a"}, "agent", (403, "not_allowed")),
+        ("acquire", {**HELD, "space": "elsewhere"}, "agent", (403, "not_allowed")),
+        ("acquire", HELD, "viewer", (403, "not_allowed")),
+        ("acquire", {**HELD, "colour": "red"}, "none", (401, "unauthenticated")),
+        ("acquire", b"{", "agent", (400, "invalid")),
+        ("renew", NEVER, "agent", (404, "not_found")),
+        ("release", {**NEVER, "status": "nonsense"}, "agent", (400, "invalid")),
+        ("batch", {"calls": [{"verb": "acquire", **HELD, "wait_seconds": 1}]}, "agent", (200, None)),
+        ("batch", {"calls": []}, "viewer", (403, "not_allowed")),
+    ],
+)
+def test_both_parsers_get_the_same_answer(
+    keyed: tuple[Running, dict[str, str]], path: str, body: object, role: str, answer: tuple[int, str | None]
+) -> None:
+    server, keys = keyed
+    replies = [server.post(path, body, key=keys[role], **more) for more in ({}, {"Expect": "100-continue"}, {})]
+    for reply in replies:
+        assert (reply.status, reply.json.get("code")) == answer, reply
+        assert reply.headers == {**replies[0].headers, "content-length": reply.headers["content-length"]}
+        assert {**reply.json, "holders": None} == {**replies[0].json, "holders": None}
 
 
 def test_what_goes_from_hand_to_hand_is_told_right(server: Running, line: socket.socket) -> None:
