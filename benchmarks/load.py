@@ -58,6 +58,7 @@ class CountingStore:
         self.capabilities = inner.capabilities
         self.hint, self.read, self.scan, self.loss_mark = inner.hint, inner.read, inner.scan, inner.loss_mark
         self.history, self.prune, self.close = inner.history, inner.prune, inner.close
+        self.listen, self.wake = inner.listen, inner.wake
 
     def pragma(self, setting: str) -> None:
         """Set something of this connection."""

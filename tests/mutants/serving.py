@@ -99,6 +99,27 @@ SERVING = (
         ("tests/engine", *SOME_SEEDS),
     ),
     Mutant(
+        "lost wake-up: no other process is woken",
+        "engine/engine.py",
+        "        if result.to_wake:\n            self.store.wake(list(result.to_wake))\n",
+        "",
+        ("tests/acceptance/test_handing_over.py", "tests/engine/test_waking.py"),
+    ),
+    Mutant(
+        "lost wake-up: it is committed before its process listens",
+        "engine/engine.py",
+        "            self._waiters.is_woken = self.store.listen(self.key, self._woken)\n",
+        "",
+        ("tests/acceptance/test_handing_over.py", "tests/engine/test_waking.py"),
+    ),
+    Mutant(
+        "a FIFO of another user is written to",
+        "stores/sqlite/waking.py",
+        "        if _is_trusted(os.fstat(fd), database):\n",
+        "        if os.fstat(fd):\n",
+        ("tests/stores/sqlite/test_waking.py",),
+    ),
+    Mutant(
         "lost wake-up: a deadline that could not be looked at is forgotten",
         "engine/waiters.py",
         "                self._waits.check_request(wait, now)\n",

@@ -241,6 +241,7 @@ class Draft:
         "now",
         "opens_at",
         "picked_up",
+        "to_wake",
     )
 
     def __init__(
@@ -268,6 +269,8 @@ class Draft:
         """Nodes on which a hold or a waiter went, so that a waiter may be served; in order."""
         self.picked_up: list[tuple[str, Lease]] = []
         """Waiters of this very engine that this step granted a lease."""
+        self.to_wake: dict[str, None] = {}
+        """Other engines, a waiter of which left its queues: served, or not."""
 
     def record(self, key: str) -> Record:
         """Return the record as it is now; raises `Missing` if it was not loaded."""

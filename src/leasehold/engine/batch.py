@@ -73,7 +73,7 @@ class Unresolved(OutcomeUnknown):
 class BatchResult:
     """The outcomes of a batch. Its transaction stays open until `close`."""
 
-    __slots__ = ("_transaction", "events", "now", "outcomes", "picked_up", "view")
+    __slots__ = ("_transaction", "events", "now", "outcomes", "picked_up", "to_wake", "view")
 
     def __init__(self, outcomes: list[Outcome | Exception], attempt: _Attempt) -> None:
         self._transaction = attempt.transaction
@@ -81,6 +81,8 @@ class BatchResult:
         """One for each command, in order; an exception where a rule failed."""
         self.picked_up = attempt.picked_up
         """Waiters of this engine that were granted their lease in this batch."""
+        self.to_wake = attempt.to_wake
+        """Other engines, waiters of which this batch served or removed."""
         self.events = attempt.events
         self.now = attempt.transaction.now
         self.view = attempt.view
@@ -176,6 +178,7 @@ class _Attempt:
         "opens_at",
         "outcomes",
         "picked_up",
+        "to_wake",
         "transaction",
         "view",
     )
@@ -203,6 +206,7 @@ class _Attempt:
         self.events: list[Event] = []
         self.outcomes: list[Outcome | Exception] = []
         self.picked_up: dict[str, Lease] = {}
+        self.to_wake: dict[str, None] = {}
         self.needed: tuple[str, ...] = ()
         """Keys to load before the next command can be decided."""
 
@@ -234,6 +238,8 @@ class _Attempt:
         self.changes.update(result.changes)
         if result.picked_up:
             self.picked_up.update(result.picked_up)
+        if result.to_wake:
+            self.to_wake.update(result.to_wake)
         return False
 
     def fetch(self) -> None:

@@ -84,14 +84,11 @@ class Engine:
         self._housekeeping = housekeeping
         """True if it sweeps every second, as a server does, even without requests."""
 
-        if batch.is_networked(store):
-            store.tell_hints(self._hinted)
-
-    def _hinted(self) -> None:
-        """Check the queues: called by the store, from any thread, when another process has committed."""
+    def _woken(self) -> None:
+        """Check the waits: called by the store, from any thread, when another process has served or ended one."""
         waiters = self._waiters
         if waiters is not None and len(waiters):
-            waiters.hinted()
+            waiters.wake()
             self.wake()
 
     # -------------------------------------------------------------------------------------- requests
@@ -226,7 +223,9 @@ class Engine:
         if self._waiters is None:
             from leasehold.engine.waiters import Waiters  # noqa: PLC0415 (not for engines at which no request waits)
 
-            self._waiters = Waiters(self.store, self._clock, self._inbox.put)
+            self._waiters = Waiters(self.store, self.key, self._clock, self._inbox.put)
+            # Before the first wait is committed: from then on, another process may wake this one.
+            self._waiters.is_woken = self.store.listen(self.key, self._woken)
         return self._waiters
 
     # --------------------------------------------------------------------------------------- answers
@@ -238,6 +237,8 @@ class Engine:
                 self._waiters.serve(result)
         finally:
             result.close()
+        if result.to_wake:
+            self.store.wake(list(result.to_wake))
         outcomes = result.outcomes
         for place, pending in enumerate(asked):
             self._answer_one(pending, outcomes[place])
@@ -371,4 +372,6 @@ class Engine:
 
     def _commit_last(self, commands: list[c.Command], key: str) -> None:
         """Commit these for the engine of this key, and answer nobody."""
-        through(batch.run(self.store, commands, key, lambda _outcomes, _transaction: [])).close()
+        result = through(batch.run(self.store, commands, key, lambda _outcomes, _transaction: []))
+        result.close()
+        self.store.wake(list(result.to_wake))

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 class WaitingRequest:
     """One place in the queue, and the callers who wait for it."""
 
-    __slots__ = ("ask", "deadline", "id", "nodes", "pendings")
+    __slots__ = ("actor", "ask", "deadline", "id", "nodes", "pendings")
 
-    def __init__(self, id_: str, ask: LeaseRequest, deadline: float) -> None:
+    def __init__(self, id_: str, actor: str, ask: LeaseRequest, deadline: float) -> None:
         self.id = id_
+        self.actor = actor
         self.ask = ask
         self.deadline = deadline
         """On this process's monotonic clock."""
@@ -39,6 +40,8 @@ class WaitTimers:
         self._changes: list[tuple[float, str]] = []
         """When a hold on a watched node ends. For each node only the time in `_next_checks` counts."""
         self._next_checks: dict[str, float] = {}
+        self._backups: set[str] = set()
+        """Nodes whose next check is for the case that the process of the first waiter does not check them."""
 
     def __len__(self) -> int:
         return len(self._waits)
@@ -69,6 +72,7 @@ class WaitTimers:
                 else:
                     del self._watched[node]
                     self._next_checks.pop(node, None)
+                    self._backups.discard(node)
         return wait
 
     def is_watched(self, node: str) -> bool:
@@ -79,12 +83,23 @@ class WaitTimers:
         """Return every node that a request here waits for."""
         return tuple(self._watched)
 
-    def check_node(self, node: str, at: float) -> None:
-        """Check this node at `at`, unless an earlier check is due anyway."""
-        known = self._next_checks.get(node)
+    def check_node(self, node: str, at: float, later: float = 0.0) -> None:
+        """Check this node at `at`, unless an earlier check is due anyway; as a backup, `later` than at its time."""
+        known, at = self._next_checks.get(node), at + later
         if known is None or at < known:
             self._next_checks[node] = at
             heappush(self._changes, (at, node))
+            if later:
+                self._backups.add(node)
+            else:
+                self._backups.discard(node)
+
+    def was_backup(self, node: str) -> bool:
+        """Return True if the check of this node that has become due is a backup."""
+        if node not in self._backups:
+            return False
+        self._backups.remove(node)
+        return True
 
     def next_time(self) -> float:
         """Return the next deadline or end of a hold."""

@@ -41,6 +41,10 @@ OVERDUE: Final = 1.0
 """Seconds that a wait goes on after its deadline while the store fails: it may recover in a moment."""
 APART: Final = 1.0
 """If the store's clock and ours differ by this many seconds over a wait, one of them was set; then ours counts."""
+FEW: Final = 4
+"""For at most this many waits, a poll reads their actors, which are short, rather than the queues."""
+WOKEN_POLL: Final = 2
+"""An engine that other processes wake polls this many times less often."""
 AT_ONCE: Final = 100
 """One turn checks at most this many waits for deadlocks after a silence."""
 
@@ -48,13 +52,20 @@ AT_ONCE: Final = 100
 class Waiters:
     """The waiting requests of one engine."""
 
-    def __init__(self, store: Store, clock: Callable[[], float], put_in: Callable[[Pending], None]) -> None:
+    def __init__(
+        self, store: Store, engine: str, clock: Callable[[], float], put_in: Callable[[Pending], None]
+    ) -> None:
         self._store = store
+        self._engine = engine
         self._clock = clock
         self._put_in = put_in
         """Adds a request to the engine's inbox."""
         self._waits = WaitTimers()
         self._poll_at = 0.0
+        self.is_woken = False
+        """True if other processes wake this one for waits of its own alone; polling is the fallback."""
+        self._was_woken = False
+        """True if another process has woken this one since the last check."""
         self._beat_at = 0.0
         self._is_beating = False
         self._sees_all = False
@@ -102,33 +113,59 @@ class Waiters:
         some, self._to_reconsider = self._to_reconsider[:AT_ONCE], self._to_reconsider[AT_ONCE:]
         if some:
             due.append(c.Reconsider(tuple([wait.id for wait in some])))
-        nodes = dict.fromkeys(self._waits.changing(now))
+        nodes = dict.fromkeys(self._over(self._waits.changing(now), now))
         if is_beat:
             nodes.update(dict.fromkeys(self._waits.watched()))
         if nodes:
             due.append(c.Sweep(tuple(nodes)))
         return due
 
-    def hinted(self) -> None:
-        """Check for hints now, unless a check of all queues has put the next one off."""
+    def wake(self) -> None:
+        """Check the waits now, unless a check of all queues has put the next one off. Called from any thread."""
         now = self._clock()
-        if self._poll_at - now <= self._store.capabilities.poll / SECOND:
+        if self._poll_at - now <= self._poll():
+            self._was_woken = self.is_woken
             self._poll_at = now
+
+    def _poll(self) -> float:
+        """Return the seconds from one check for hints to the next."""
+        poll = self._store.capabilities.poll / SECOND
+        return WOKEN_POLL * poll if self.is_woken else poll
 
     def _served_elsewhere(self, now: float) -> list[c.Check]:
         """Return a check for each request whose place another process removed, if the store has a hint.
 
         All hints may be lost: each heartbeat checks the queues as well, see `learn`.
         """
-        poll = self._store.capabilities.poll / SECOND
-        self._poll_at = now + poll
-        if not self._store.hint():
+        self._poll_at = now + self._poll()
+        was_woken, self._was_woken = self._was_woken, False
+        if was_woken and len(self._waits) == 1:
+            return [c.Check(wait.id, wait.ask) for wait in self._waits.all()]  # no need to look which one it is
+        if not self._store.hint() and not was_woken:
             return []
-        _, records = self._store.read(tuple({keys.home(wait.id) for wait in self._waits.all()}))
-        gone = [c.Check(wait.id, wait.ask) for wait in self._gone(records.get)]
+        if len(self._waits) <= FEW:
+            _, records = self._store.read(tuple({wait.actor for wait in self._waits.all()}))
+            gone = [wait for wait in self._waits.all() if wait.id not in records[wait.actor].notes]
+        else:
+            _, records = self._store.read(tuple({keys.home(wait.id) for wait in self._waits.all()}))
+            gone = self._gone(records.get)
         # Thousands may wait here while others write all the time: checking must not take all the time there is.
         self._poll_at += min(MOST_OF_THE_TIME * (self._clock() - now), self._store.capabilities.beat / SECOND)
-        return gone
+        return [c.Check(wait.id, wait.ask) for wait in gone]
+
+    def _over(self, nodes: Sequence[str], now: float) -> list[str]:
+        """Return the nodes on which a hold is over, without those that the process of the first waiter has checked."""
+        backups = [node for node in nodes if self._waits.was_backup(node)]
+        if not backups:
+            return list(nodes)
+        over = [node for node in nodes if node not in backups]
+        time, records = self._store.read(backups)
+        for node in backups:
+            if any(hold.expires_at <= time for hold in records[node].holds.values()):
+                over.append(node)
+            else:
+                self._plan_check(node, records[node], time, now)
+        return over
 
     def _gone(self, look: Callable[[str], Record | None]) -> list[WaitingRequest]:
         """Return the requests whose place is not in the queue that it should be in."""
@@ -180,7 +217,7 @@ class Waiters:
         """Wait for this request, which has queued."""
         wait, deadline = self._waits.get(id_), now + command.wait / SECOND
         if wait is None:
-            wait = WaitingRequest(id_, command.ask, deadline)
+            wait = WaitingRequest(id_, command.actor, command.ask, deadline)
             self._waits.add(wait)
         elif deadline != wait.deadline:  # the same request again waits as long as it now says
             wait.deadline = deadline
@@ -289,9 +326,19 @@ class Waiters:
                 nodes += [node for node in command.keys if self._waits.is_watched(node)]
         for node in nodes:
             record = result.view.get(node)
-            at = next_change(record, result.now) if record is not None else None
-            if at is not None:
-                self._waits.check_node(node, decided_at + (at - result.now) / SECOND)
+            if record is not None:
+                self._plan_check(node, record, result.now, decided_at)
+
+    def _plan_check(self, node: str, record: Record, now: int, here: float) -> None:
+        """Check this node when its next hold ends: at once if our waiter is the first, else in case the first is dead.
+
+        `now` is the store's time and `here` the same on our clock.
+        """
+        at = next_change(record, now)
+        if at is None:
+            return
+        is_first = not record.waiters or record.waiters[0].engine == self._engine
+        self._waits.check_node(node, here + (at - now) / SECOND, 0.0 if is_first else self._poll())
 
     # ------------------------------------------------------------------------------------- the end
 

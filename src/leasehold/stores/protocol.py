@@ -93,6 +93,18 @@ class Store(Protocol):
     def hint(self) -> bool:
         """Return True if another process may have changed something since the last call. Cheap, and only a hint."""
 
+    def listen(self, engine: str, told: Callable[[], None]) -> bool:
+        """Have `told` called, from any thread, soon after a process calls `wake` for the engine of this key.
+
+        Return False if this is not possible, or not yet. Then, and whenever a call is lost, the engine learns of its
+        grants by `hint`.
+        """
+        return False
+
+    def wake(self, engines: Sequence[str]) -> None:
+        """Wake these engines of other processes: this one has committed that waits of theirs are over. Never raises."""
+        return
+
     @abstractmethod
     def loss_mark(self) -> object:
         """Return a value that changes once another process may have ended a lease. Cheap, and only a hint.
@@ -181,7 +193,3 @@ class NetworkStore(Store, Protocol):
     def ready(self, keys: Sequence[str]) -> bool:
         """Return True if a transaction on these records could begin and decide now, without waiting for anything."""
         return False
-
-    def tell_hints(self, told: Callable[[], None]) -> None:
-        """Have `told` called, from any thread, as soon as there is a hint. A store that is not notified never calls."""
-        return

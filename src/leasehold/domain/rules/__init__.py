@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Step:
     """The outcome, the changes and the events of one command."""
 
-    __slots__ = ("changed", "changes", "events", "fence", "outcome", "picked_up")
+    __slots__ = ("changed", "changes", "events", "fence", "outcome", "picked_up", "to_wake")
 
     def __init__(self, outcome: Outcome, draft: Draft) -> None:
         self.outcome = outcome
@@ -42,6 +42,8 @@ class Step:
         """The changed records, whole."""
         self.picked_up: list[tuple[str, Lease]] = draft.picked_up
         """Waiters of the asking engine that were granted their lease on the way."""
+        self.to_wake: dict[str, None] = draft.to_wake
+        """Other engines whose waiters were served, or left their queues, on the way."""
 
 
 class NeedRecords:

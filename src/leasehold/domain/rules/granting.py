@@ -275,6 +275,8 @@ def leave(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> None:
         draft.drop(node, waiter.id)
         draft.dirty[node] = None
     draft.drop(waiter.actor, waiter.id)
+    if waiter.engine != draft.engine:
+        draft.to_wake[waiter.engine] = None
 
 
 def find_waiter(draft: Draft, id_: str) -> Waiter | None:

@@ -40,6 +40,8 @@ class CallerDriver:
         self._engine = engine
         self._progress = progress
         """Called repeatedly while the caller waits."""
+        self._signal = Latch()
+        engine.wake = self._signal.set
 
     def ask(self, command: Command, token: str = "") -> Outcome:
         """Submit, turn the engine until it answers, and return the answer."""
@@ -52,7 +54,7 @@ class CallerDriver:
                         self._progress()
                     at = self._engine.next_time()
                     if at is not None and not self._engine.has_work:
-                        time.sleep(max(0.0, at - time.monotonic()))
+                        self._signal.wait(max(0.0, at - time.monotonic()))
         except BaseException:  # an interrupt, for example: the caller no longer waits
             self._engine.abandon(pending)
             self._engine.turn()

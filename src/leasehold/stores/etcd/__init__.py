@@ -153,9 +153,10 @@ class EtcdStore(NetworkStore):
                 self._members.moved = self._watcher.move
             return self._watcher
 
-    def tell_hints(self, told: Callable[[], None]) -> None:
-        """Call `told`, from another thread, as soon as there is a hint."""
+    def listen(self, engine: str, told: Callable[[], None]) -> bool:  # noqa: ARG002 (the watch is for all engines)
+        """Have `told` called, from the watching thread, as soon as there is a hint."""
         self._told.append(told)
+        return False
 
     def _tell(self) -> None:
         for told in self._told:

@@ -139,9 +139,10 @@ class PostgresStore(NetworkStore):
                 self._listener = NotificationListener(self.address, self.engines, self._tell)
             return self._listener
 
-    def tell_hints(self, told: Callable[[], None]) -> None:
+    def listen(self, engine: str, told: Callable[[], None]) -> bool:  # noqa: ARG002 (the listener is for all engines)
         """Have `told` called, from the listening thread, as soon as there is a hint."""
         self._told.append(told)
+        return False
 
     def _tell(self) -> None:
         for told in self._told:
