@@ -239,7 +239,7 @@ class Duel:
 
     def cancel(self, who: Who, request: str) -> Answer:
         self._notice()
-        key = keys.request(keys.actor(SPACE, who.holder, who.session), request)
+        key = keys.request(keys.actor(SPACE, who.holder, who.session), request, who.holder)
         return self._both(c.Cancel(request=key), lambda _: self.oracle.cancel(who, request))
 
     def cancel_waiter(self, waiter: Waiter) -> Answer:

@@ -119,7 +119,7 @@ def test_a_copy_asks_anew_when_the_lease_ran_out_before_anybody_was_told(scene: 
 
 def test_what_nobody_heard_of_is_given_back_unless_a_copy_came(scene: Scene) -> None:
     one = scene.granted(scene.first())
-    request = keys.request(keys.actor("default", "ann", None), "r")
+    request = keys.request(keys.actor("default", "ann", None), "r", "ann")
     gone = c.GiveUp(one.lease.id, keys.secret_hash("one"), request)
     two = scene.granted(scene.send("two"))
     scene.world.do(gone, HERE)
@@ -148,7 +148,7 @@ def test_it_can_be_withdrawn(scene: Scene) -> None:
     kept = scene.granted(scene.send("kept", resources="kept", any_of=False, request_id="k"))
     actor = keys.actor("default", "ann", None)
     for request, was in (("another", "unknown"), ("r", "granted"), ("r", "unknown")):
-        outcome = scene.world.do(c.Cancel(keys.request(actor, request), actor=actor), HERE)
+        outcome = scene.world.do(c.Cancel(keys.request(actor, request, "ann"), actor=actor), HERE)
         assert outcome == Cancelled(was)
     assert [hold.id for hold in scene.holds] == [kept.lease.id]
     assert one.lease.id not in {hold.id for hold in scene.holds}

@@ -21,7 +21,12 @@ class TestByteOfASpace:
             keys.actor(space, "ada", "s1"),
             keys.actor(space, "ada", None, "team:1"),
         ]
-        made = [*actors, *(keys.request(actor, "r1") for actor in actors), keys.node(space, "x"), keys.node(space, "y")]
+        made = [
+            *actors,
+            *(keys.request(actor, "r1", "ada") for actor in actors),
+            keys.node(space, "x"),
+            keys.node(space, "y"),
+        ]
         assert len({byte_of(key) for key in made}) == 1
 
     def test_begins_the_hash_in_ids(self) -> None:

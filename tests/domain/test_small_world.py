@@ -165,9 +165,12 @@ REQUEST = "r"
 
 @cache
 def _names(people: tuple[Who, ...]) -> dict[str, str]:
-    actors = [keys.actor(SPACE, who.holder, who.session) for who in people]
-    names = {actor: f"actor {place}" for place, actor in enumerate(actors)}
-    return names | {keys.request(actor, REQUEST): f"request {place}" for place, actor in enumerate(actors)}
+    names = {}
+    for place, who in enumerate(people):
+        actor = keys.actor(SPACE, who.holder, who.session)
+        names[actor] = f"actor {place}"
+        names[keys.request(actor, REQUEST, who.holder)] = f"request {place}"
+    return names
 
 
 def _asked(ask: entries.LeaseRequest | None) -> tuple[object, ...]:

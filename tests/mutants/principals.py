@@ -21,6 +21,13 @@ PRINCIPALS = (
         (SERVER, "-k", "cancels"),
     ),
     Mutant(
+        "holders of one session replay each other's requests",
+        "domain/keys.py",
+        '_digest(actor_key, request_id, holder, principal or "")',
+        "_digest(actor_key, request_id)",
+        ("tests/stores/test_conformance_memory.py", "-k", "two_holders_in_one_session"),
+    ),
+    Mutant(
         "a replay with another body is answered",
         "domain/rules/acquiring.py",
         "    if known.body != command.ask.body:\n",

@@ -75,9 +75,9 @@ def body(*parts: object) -> str:
     return _hashed(repr(parts))
 
 
-def request(actor_key: str, request_id: str) -> str:
-    """Key of the record of a request_id; ids of different actors never meet."""
-    return "q" + actor_key[1:3] + _digest(actor_key, request_id)[2:]
+def request(actor_key: str, request_id: str, holder: str, principal: str | None = None) -> str:
+    """Key of the record of a request_id; ids of different actors never meet, nor those of two holders in a session."""
+    return "q" + actor_key[1:3] + _digest(actor_key, request_id, holder, principal or "")[2:]
 
 
 def engine(engine_id: str) -> str:

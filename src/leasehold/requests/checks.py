@@ -93,10 +93,10 @@ def acquire(
     if proven is not None:
         session, secret = credential(proven)
         actor, secret = keys.actor(space, holder, session), keys.secret_hash(secret)
-    if request_id is not None:
-        request = keys.request(actor, text(request_id, "request_id", 128))
     if authority is not None:
         principal, key = authority.principal, authority.key
+    if request_id is not None:
+        request = keys.request(actor, text(request_id, "request_id", 128), holder, principal)
     told = None if context is None else context_text(context)
     options = _options(space, resources, mode, any_of, settings.hierarchical)
     tokens = (keys.secret_hash(token),)

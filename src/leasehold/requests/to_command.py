@@ -107,8 +107,9 @@ def _cancel(
 ) -> Order:
     session_id, secret = (None, None) if session is None else checks.credential(session)
     principal = None if authority is None else authority.principal
-    actor = keys.actor(checks.space(space), checks.text(holder, "holder", 256), session_id, principal)
-    request = keys.request(actor, checks.text(request_id, "request_id", 128))
+    name = checks.text(holder, "holder", 256)
+    actor = keys.actor(checks.space(space), name, session_id, principal)
+    request = keys.request(actor, checks.text(request_id, "request_id", 128), name, principal)
     return Order(c.Cancel(request, actor=actor, secret=None if secret is None else keys.secret_hash(secret)))
 
 

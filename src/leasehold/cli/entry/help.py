@@ -12,6 +12,7 @@ from leasehold.cli.entry.examples import EXAMPLES
 from leasehold.cli.entry.families import FAMILIES
 from leasehold.cli.entry.table import VERBS
 from leasehold.cli.output import FAILURE, MEANINGS, USAGE, complain, dumps, forget, quoted, step, write
+from leasehold.config.settings import PEOPLES_VERBS
 from leasehold.domain.names import shown
 from leasehold.wire.shapes import SCHEMA_VERSION
 
@@ -47,6 +48,9 @@ MEANT = {
     "exec": "run",
 }
 """Names of commands in other tools: by its letters alone, `unlock` would be taken for `lock`."""
+
+FOR_PEOPLE = (*PEOPLES_VERBS, "adopt")
+"""Commands that an error does not offer: an agent may read it."""
 
 
 def parse_or_explain(words: Sequence[str]) -> CommandLine:
@@ -99,7 +103,8 @@ def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:
     from difflib import get_close_matches  # noqa: PLC0415
 
     close = [MEANT[first]] if first in MEANT else get_close_matches(first, known, 1)
-    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    offered = (name for name in known if name not in FOR_PEOPLE)
+    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(offered)}"
     parser.error(f"there is no command {first!r}; {meant}")
 
 

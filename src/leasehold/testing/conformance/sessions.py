@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.domain.outcomes import Granted, Held, Lost, Released
+from leasehold.domain.outcomes import Cancelled, Granted, Held, Lost, Released
 from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
@@ -219,6 +219,15 @@ class Sessions:
         assert not isinstance(alice.acquire("r", ttl=LONG, session=two, reentrant=True), Granted)
         assert not isinstance(alice.acquire("r", ttl=LONG, session=two, request_id="q"), Granted)
         give_back(alice, first)
+
+    def test_request_ids_of_two_holders_in_one_session_never_meet(self, connect: Connect) -> None:
+        """Neither replays nor cancels what the other one asked for."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        secret = _start(alice)
+        first = take(alice, "r", session=secret, request_id="q")
+        assert not isinstance(bob.acquire("r", ttl=LONG, session=secret, request_id="q"), Granted)
+        assert expect(Cancelled, bob.cancel("q", session=secret)).was == "unknown"
+        assert take(alice, "r", session=secret, request_id="q").lease.fence == first.lease.fence
 
     def test_sessions_can_be_ended_by_an_admin(self, connect: Connect) -> None:
         """An admin needs only its id."""

@@ -145,7 +145,7 @@ class SimulatedCaller(Believer):
             self._withdrawn[request] = wish
             session = wish["session"] and wish["session"].partition(".")[0]
             actor = keys.actor("default", self.name, session)
-            self._call(c.Cancel(keys.request(actor, request)), request=request)
+            self._call(c.Cancel(keys.request(actor, request, self.name)), request=request)
 
     def repeat_cancelled(self) -> None:
         """A copy of a request that was withdrawn arrives late."""
