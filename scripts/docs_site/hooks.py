@@ -29,6 +29,7 @@ BESIDE = {
     "README.md": "project/readme.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
+    "examples/README.md": "project/examples.md",
     "clients/typescript/README.md": "project/typescript.md",
 }
 """Pages outside `docs/`, with their place on the site."""

@@ -12,7 +12,9 @@ from tests.kit.shell import PATIENCE, ROOT, Shell
 if TYPE_CHECKING:
     from pathlib import Path
 
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
 MARK = "=== end of example"
 PORT = "7421"
 """Where examples start a server; `run` puts a free port in its place."""
