@@ -11,6 +11,14 @@ needs little starts quickly.
 
 from __future__ import annotations
 
+import sys
+
+if sys.platform == "win32":
+    raise ImportError(
+        "Leasehold runs on Linux, macOS and other POSIX systems, and not on Windows itself. "
+        "Use it in WSL, or use a server elsewhere over HTTP."
+    )
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami

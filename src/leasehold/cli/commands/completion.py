@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def completion(context: Context) -> int:
     """Print the completion script of one shell."""
     shell = context.values["shell"]
-    if shell not in _SCRIPTS:
-        raise InvalidInput("shell", f"must be one of {', '.join(_SCRIPTS)}")
-    script = _SCRIPTS[shell]()
+    if shell not in SCRIPTS:
+        raise InvalidInput("shell", f"must be one of {', '.join(SCRIPTS)}")
+    script = SCRIPTS[shell]()
     return context.end(None, script, {"shell": shell, "script": script})
 
 
@@ -107,7 +107,7 @@ def _bash_family(first: str) -> str:
     flags = " ".join([*(option.flag for option in _options(first)), "--help"])
     if seconds:
         return f'if [ "$COMP_CWORD" -eq 2 ]; then words="{" ".join(seconds)} --help"; else words="{flags}"; fi'
-    shells = f"{' '.join(_SCRIPTS)} " if first == "completion" else ""
+    shells = f"{' '.join(SCRIPTS)} " if first == "completion" else ""
     return f'words="{shells}{flags}"'
 
 
@@ -163,7 +163,7 @@ def _zsh_family(first: str) -> str:
     if first == "run":
         rest = "'*:: :_normal'"
     elif first == "completion":
-        rest = f"'*: :({' '.join(_SCRIPTS)})'"
+        rest = f"'*: :({' '.join(SCRIPTS)})'"
     specs = " ".join([*(_zsh_option(option) for option in _options(first)), "'--help[show the help]'", rest])
     return "\n".join([*lines, "      shift words; (( CURRENT-- ))", f"      _arguments {specs} ;;"])
 
@@ -196,7 +196,7 @@ def _fish() -> str:
         lines += [f"complete -c leasehold {seen} {_fish_option(option)}" for option in _options(first)]
         if any(map(_names_held, verbs)):
             lines.append(f"complete -c leasehold {seen} -a '(leasehold __complete -- (commandline -cp) 2>/dev/null)'")
-    lines.append(f"complete -c leasehold -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SCRIPTS)}'")
+    lines.append(f"complete -c leasehold -n '__fish_seen_subcommand_from completion' -a '{' '.join(SCRIPTS)}'")
     return "\n".join(lines)
 
 
@@ -212,4 +212,4 @@ def _plain(text: str) -> str:
     return text.replace("'", "").replace("\\", "")
 
 
-_SCRIPTS: dict[str, Callable[[], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+SCRIPTS: dict[str, Callable[[], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
