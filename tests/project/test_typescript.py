@@ -43,7 +43,7 @@ def node(*words: str, give: str | None = None, **env: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("file", ["locks", "holding", "flow"])
+@pytest.mark.parametrize("file", ["client", "locks", "holding", "flow"])
 def test_its_own_tests(file: str) -> None:
     command = json.dumps([sys.executable, "-m", "leasehold.cli"])
     told = node("--test", f"test/{file}.test.js", LEASEHOLD_COMMAND=command, PYTHONPATH=str(SOURCE))
@@ -104,4 +104,59 @@ def test_the_package_is_as_it_will_be_published() -> None:
     assert package["name"] == "@leasehold/client"
     assert package["version"] == leasehold.__version__
     assert "dependencies" not in package
-    assert all((CLIENT / each["types"]).exists() for each in package["exports"].values())
+    imported = [each["import"]["types"] for each in package["exports"].values()]
+    assert all((CLIENT / each).exists() for each in imported)
+
+
+STRICT = {
+    "target": "es2022",
+    "lib": ["es2023", "esnext.disposable", "dom", "dom.iterable"],
+    "module": "nodenext",
+    "moduleResolution": "nodenext",
+    "strict": True,
+    "exactOptionalPropertyTypes": True,
+    "noUncheckedIndexedAccess": True,
+    "noPropertyAccessFromIndexSignature": True,
+    "skipLibCheck": False,
+    "types": ["node"],
+    "outDir": "out",
+}
+
+
+def npm(folder: Path, *words: str) -> str:
+    """Run npm there; without a registry, say that the packed package was not tried."""
+    found = shutil.which("npm")
+    if found is None:
+        pytest.skip("NOT RUN: npm is not installed, so the packed package was not tried")
+    done = subprocess.run(
+        [found, *words, "--no-audit", "--no-fund", "--loglevel=error"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if any(code in done.stderr for code in ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "E404", "ETIMEDOUT")):
+        pytest.skip(f"NOT RUN: no registry of packages can be reached: {done.stderr[:200]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_packed_package_works_in_a_strict_project_of_either_kind(tmp_path: Path) -> None:
+    """As somebody would who installs it: `import` and `require`, with types and without our tools."""
+    package, app = tmp_path / "clients" / "typescript", tmp_path / "app"
+    shutil.copytree(CLIENT, package, ignore=shutil.ignore_patterns("node_modules", "dist", "*.tgz"))
+    shutil.copy(ROOT / "LICENSE", tmp_path)
+    npm(package, "install")
+    packed = npm(package, "pack").split()[-1]
+    app.mkdir()
+    (app / "package.json").write_text('{"private": true, "type": "module"}')
+    (app / "tsconfig.json").write_text(json.dumps({"compilerOptions": STRICT, "include": ["*.ts", "*.cts"]}))
+    for name in ("main.ts", "common.cts"):
+        shutil.copy(CLIENT / "test" / "scratch.ts", app / name)
+    npm(app, "install", str(package / packed), "typescript", "@types/node")
+    node(str(app / "node_modules" / "typescript" / "bin" / "tsc"), "--project", str(app))
+    with serving(tmp_path) as server:
+        for name in ("main.js", "common.cjs"):
+            told = json.loads(node(str(app / "out" / name), server.url))
+            assert told == {"ttl": 600, "released": True, "code": "invalid"}, name

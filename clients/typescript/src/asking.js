@@ -167,7 +167,7 @@ function shortened(body, deadline) {
   return deadline ? { ...body, wait_seconds: Math.max(0, (deadline - performance.now()) / 1000) } : body;
 }
 
-function search(query) {
+export function search(query) {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     for (const each of Array.isArray(value) ? value : [value]) {
@@ -177,12 +177,12 @@ function search(query) {
   return given.size ? `?${given}` : "";
 }
 
-function backoff(tries) {
+export function backoff(tries) {
   const longest = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** tries);
   return longest / 2 + (Math.random() * longest) / 2;
 }
 
-function pause(milliseconds, signal) {
+export function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(end, milliseconds, resolve);
     const stop = () => end(() => reject(signal.reason));
@@ -200,7 +200,7 @@ function reasonOf(cause) {
   return cause?.cause?.message || cause?.message || String(cause);
 }
 
-function unreachable(base, cause) {
+export function unreachable(base, cause) {
   return new LeaseholdError("unreachable", `no answer from the server at ${base}: ${reasonOf(cause)}`, { cause });
 }
 

@@ -73,6 +73,75 @@ export class Locks {
   ): Promise<T>;
 }
 
+type CamelName<S extends string> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<CamelName<B>>}` : S;
+
+/** The same object with names in camelCase; `context` and `detail` are the caller's own JSON. */
+export type Camel<T> = T extends readonly (infer Item)[]
+  ? Camel<Item>[]
+  : T extends object
+    ? { [K in keyof T as K extends string ? CamelName<K> : K]: K extends "context" | "detail" ? T[K] : Camel<T[K]> }
+    : T;
+
+/** A number of seconds, or a text such as `30s`, `15m` or `2h30m`. */
+export type Duration = number | string;
+
+export interface ClientOptions extends Options {
+  /** Milliseconds until a call is given up, beyond its `wait`; by default it retries as long as a server may come back. */
+  timeout?: number | undefined;
+}
+
+export interface ClientCall extends Call {
+  /** Milliseconds, instead of the client's own. */
+  timeout?: number | undefined;
+}
+
+type Timed<T> = Omit<Camel<T>, "ttlSeconds" | "waitSeconds"> & { ttl?: Duration | undefined; wait?: Duration | undefined };
+
+/** Leases on shared things, at a Leasehold server: names in camelCase, `await using`, time-outs, events. */
+export class Leasehold {
+  /** One server, or several of one store with commas between them. */
+  constructor(url: string, options?: ClientOptions);
+
+  acquire(asked: Timed<api.Acquire>, call?: ClientCall): Promise<Camel<Outcome<api.Granted>>>;
+  renew(asked: Omit<Timed<api.Renew>, "wait">, call?: ClientCall): Promise<Camel<Outcome<api.Renewed>>>;
+  /** `released` is true once. */
+  release(asked: Camel<api.Release>, call?: ClientCall): Promise<Camel<Outcome<api.Released>>>;
+  update(asked: Camel<api.Update>, call?: ClientCall): Promise<Camel<Outcome<api.Updated>>>;
+  cancel(asked: Camel<api.Cancel>, call?: ClientCall): Promise<Camel<Outcome<api.Cancelled>>>;
+  inspect(resource: string, call?: ClientCall): Promise<Camel<api.Inspection>>;
+  list(query?: Camel<Routes["GET /v1/leases"]["query"]>, call?: ClientCall): Promise<Camel<api.ListedLease[]>>;
+  history(query?: Camel<Routes["GET /v1/history"]["query"]>, call?: ClientCall): Promise<Camel<api.Event[]>>;
+
+  /** Acquire a lease that is renewed in the background until it is released. Throws a `LeaseholdError` if it is refused. */
+  lock(resources: string | string[], options?: Omit<Timed<api.Acquire>, "resources"> & ClientCall): Promise<HeldLease>;
+
+  /** Events as they happen, from now on or behind the one with this number. */
+  events(filter?: {
+    resource?: string | undefined;
+    holder?: string | undefined;
+    space?: string | undefined;
+    lastEventId?: number | undefined;
+    signal?: AbortSignal | undefined;
+  }): AsyncGenerator<Camel<api.Event>, void, undefined>;
+}
+
+/** A lease that is held and renewed in the background; `await using` releases it. */
+export class HeldLease implements AsyncDisposable {
+  readonly lease: Camel<api.Lease>;
+  /** Grows with every grant: a resource that remembers the largest one can refuse a stale writer. */
+  readonly fence: number;
+  readonly token: string;
+  /** Aborted once the lease is lost. */
+  readonly signal: AbortSignal;
+  /** Throws if the lease is lost: before a step that cannot be undone. */
+  ensure(): void;
+  /** Release it as completed; throws a `LeaseholdError` if it was lost. */
+  release(): Promise<void>;
+  /** Release it as failed, with the error in the history. */
+  fail(error: unknown): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 /** Named locks for the critical sections of flows: satisfies FireFlow's `IFlowLockService`. */
 export class FlowLockService {
   constructor(where: string | Locks, options?: Options);
