@@ -6,6 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
+import leasehold
+from leasehold.cli.command_line import parse
+from leasehold.cli.entry.table import VERBS
+from leasehold.server.api.openapi import document
 from tests.kit.serving import Running, serving, until
 from tests.kit.shell import ROOT
 
@@ -68,6 +74,23 @@ def test_the_board_is_whole() -> None:
     cells = [(x + dx, y + dy) for x, y, w, h in places for dx in range(w) for dy in range(h)]
     assert len(cells) == len(set(cells)), "two panels overlap"
     assert max(x for x, _ in cells) < 24
+
+
+def test_the_manifest_for_kubernetes_starts_what_there_is() -> None:
+    parts = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "leasehold.yaml").read_text()))
+    assert [part["kind"] for part in parts] == ["Deployment", "Service", "PodDisruptionBudget"]
+    pod = parts[0]["spec"]["template"]
+    container = pod["spec"]["containers"][0]
+    assert container["image"].partition(":")[2] == leasehold.__version__
+    line = parse(container["args"], VERBS)
+    assert line is not None
+    assert (line.verb.name, line.values["host"], line.values["port"]) == ("serve", "0.0.0.0", "7420")
+    paths = {container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")}
+    assert paths <= set(document()["paths"])
+    port = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert port == {"http": 7420}
+    labels = pod["metadata"]["labels"]
+    assert parts[1]["spec"]["selector"] == labels == parts[2]["spec"]["selector"]["matchLabels"]
 
 
 def test_the_rules_are_laid_out_as_prometheus_wants_them() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DOCS = ROOT / "docs"
 CLI = DOCS / "reference" / "cli.md"
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+TYPED = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "how-to" / "incident.md"]
 TOURS = [block for block in blocks(ROOT / "README.md") if block.language == "console" and block.section == "One minute"]
 """Each of them is for another kind of user, in a shell of its own."""
 TOGETHER = "write-a-store.md"
@@ -49,9 +49,9 @@ def test_every_example_of_the_command_line_prints_what_it_says(shell: Shell, sec
     compare(shell, sections(CLI)[section])
 
 
-@pytest.mark.parametrize("tutorial", TUTORIALS, ids=[page.stem for page in TUTORIALS])
-def test_a_tutorial_can_be_typed_from_top_to_bottom(shell: Shell, tutorial: Path) -> None:
-    compare(shell, [each for typed in sections(tutorial).values() for each in typed])
+@pytest.mark.parametrize("page", TYPED, ids=[page.stem for page in TYPED])
+def test_a_page_can_be_typed_from_top_to_bottom(shell: Shell, page: Path) -> None:
+    compare(shell, [each for typed in sections(page).values() for each in typed])
 
 
 @pytest.mark.parametrize("tour", TOURS, ids=[str(block.line) for block in TOURS])
