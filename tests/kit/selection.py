@@ -34,6 +34,7 @@ STARTS = {
 """A file that imports one of these modules, itself or through another file of tests, needs what it starts."""
 LONG = (
     "tests/whole/test_fresh_clone.py",
+    "tests/whole/test_installing.py",
     "tests/compiled/test_compiled.py",
     "tests/domain/test_small_world.py",
     "tests/stores/sqlite/test_conformance.py",
@@ -44,6 +45,9 @@ LONG = (
     "tests/guard/test_git_hooks_merging.py",
     "tests/cli/test_waiting.py",
     "tests/cli/test_streams.py",
+    "tests/project/test_examples.py",
+    "tests/project/test_published.py",
+    "tests/project/test_site.py",
     "tests/stores/sqlite/test_journalled.py",
 )
 """The files that take most of a processor's time, from a minute down to 5 s: `make check` leaves them out, and `make
