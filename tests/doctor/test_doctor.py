@@ -18,7 +18,7 @@ from leasehold.doctor.contents import unswept
 from leasehold.domain.entries import Hold, LeaseRequest
 from leasehold.domain.timestamps import SECOND
 from tests.kit.serving import until
-from tests.kit.someone import settle
+from tests.kit.someone import repository, settle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,22 @@ def on(topic: str, findings: list[Finding]) -> list[Finding]:
 def one(topic: str, findings: list[Finding]) -> Finding:
     (finding,) = on(topic, findings)
     return finding
+
+
+def test_a_repository_whose_locks_cannot_be_used_is_reported_with_the_command(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = repository(home / "app")
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere
+    found = one("reachable", doctoring.examine(config.find(cwd=str(place))))
+    assert found.text.endswith("others keep nobody out")
+    assert found.advice.startswith("have the directory of the locks shared with a group of yours, or set LEASEHOLD_URL")
+    assert found.command.startswith(f"mkdir -p {place}/.git/leasehold && chgrp -R GROUP ")
+    (home / "broken").mkdir()
+    (home / "broken" / ".git").write_text("gitdir: /nowhere\n")
+    found = one("reachable", doctoring.examine(config.find(cwd=str(home / "broken"))))
+    assert found.advice == "set url in leasehold.toml, or LEASEHOLD_URL, to the shared store"
+    assert found.command == "export LEASEHOLD_URL=https://locks.example.com"
 
 
 def test_a_healthy_store_has_nothing_to_mend(database: Path) -> None:

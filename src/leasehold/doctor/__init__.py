@@ -43,8 +43,12 @@ def _for_agents(finding: Finding) -> Finding:
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
     if choice.trouble:
-        advice = "share that directory, or set LEASEHOLD_URL, or url in leasehold.toml, to the shared store"
-        return iter([Finding("reachable", False, choice.trouble.partition("\n")[0], advice)])
+        head, command, *_ = choice.trouble.split("\n")
+        told, _, way = head.rpartition(". ")
+        advice = f"{way[0].lower()}{way[1:].rstrip(':')}"
+        if not advice.startswith("set "):
+            advice += ", or set LEASEHOLD_URL, or url in leasehold.toml, to the shared store"
+        return iter([Finding("reachable", False, told, advice, command)])
     if choice.url.startswith("sqlite:"):
         from leasehold.doctor.embedded import about_sqlite  # noqa: PLC0415 (each kind when it is used)
 
