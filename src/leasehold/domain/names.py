@@ -245,7 +245,7 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
         return tuple(Claim(_stripe(space, number), mode) for number in range(STRIPES))
     own, *above = [keys.node(space, node) for node in _lineage(name, hierarchical)]
     if kind in _REPOSITORY:
-        above.append(_stripe(space, int(own[1], 16) % STRIPES))
+        above.append(_stripe(space, int(own[3], 16) % STRIPES))  # the digits before that are those of the space
     intention = INTENT_SHARED if mode == SHARED else INTENT_EXCLUSIVE
     return (Claim(own, mode), *(Claim(node, intention) for node in above))
 
