@@ -129,6 +129,17 @@ def test_a_session_that_was_given_is_used_and_outlives_the_run(shell: Shell) -> 
     assert shell.run("session", "heartbeat", "--session-file", "s").code == 0
 
 
+def test_a_shell_that_outlives_its_run_is_told_to_leave_the_session(shell: Shell) -> None:
+    """As in a terminal multiplexer that was started within a run: its panes keep the variables."""
+    within(shell, "env > left")
+    left = dict(line.partition("=")[::2] for line in (shell.home / "left").read_text().splitlines())
+    marks = {name: left[name] for name in ("LEASEHOLD_SESSION", "LEASEHOLD_RUN", "LEASEHOLD_LEASE")}
+    refused = shell.run("acquire", "y", holder=None, env=marks)
+    assert refused.code == 7
+    assert refused.err.endswith("act without it:\n  unset LEASEHOLD_SESSION\n")
+    assert shell.run("run", "y", "--", "true", holder=None, env=marks).code == 0
+
+
 def test_on_other_locks_the_session_is_left_aside(shell: Shell) -> None:
     for elsewhere in ("--space other", f"--url sqlite://{shell.home}/other.db"):
         done = within(shell, f"leasehold acquire y {elsewhere} > out; leasehold list {elsewhere} --json")

@@ -174,12 +174,11 @@ def _how(context: Context) -> str:
 def _advice(outcome: Refused, context: Context) -> str:
     if outcome.code == "invalid" and (context.verb, outcome.field) == ("session end", "id"):
         return f"\n{step('see which sessions live', context.suggest('session list'))}"
-    if outcome.code == "invalid" and outcome.field == "session" and outcome.message.startswith("is missing"):
-        return f"\n{step('begin a session', context.suggest('session start'))}"
+    of_session = _on_session(outcome, context) if outcome.field == "session" else ""
+    if of_session:
+        return f"\n{of_session}"
     if outcome.code == "invalid":
         return f"\n{step('see its options and examples', f'leasehold {context.verb} --help')}"
-    if outcome.field == "session" and outcome.code in ("session_over", "not_allowed"):
-        return f"\n{step('begin a session', context.suggest('session start'))}"
     if outcome.code == "not_found" and context.verb.startswith("keys"):
         return f"\n{step('see which keys there are', context.suggest('keys list'))}"
     if outcome.code == "not_found" and context.verb.startswith("workflow"):
@@ -196,6 +195,16 @@ def _advice(outcome: Refused, context: Context) -> str:
     served = context.choice.url.startswith("http") if outcome.code == "not_allowed" else False
     if served and not outcome.field:  # what a key is for: another space, other names, less
         return f"\n{step('see what your key allows (docs/how-to/server.md#not-allowed)', context.suggest('doctor'))}"
+    return ""
+
+
+def _on_session(outcome: Refused, context: Context) -> str:
+    """Return the next step where a session is missing, over or not the caller's; empty for other mistakes in it."""
+    if outcome.code == "session_over" and context.is_of_run:
+        return step("the `leasehold run` that set the session has ended; act without it", "unset LEASEHOLD_SESSION")
+    is_missing = outcome.code == "invalid" and outcome.message.startswith("is missing")
+    if is_missing or outcome.code in ("session_over", "not_allowed"):
+        return step("begin a session", context.suggest("session start"))
     return ""
 
 

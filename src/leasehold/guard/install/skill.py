@@ -33,8 +33,8 @@ If the answer is no:
 
 Rules:
 
-- One name, one agent: if others work in the same directory, `export LEASEHOLD_HOLDER=a-name-of-your-own` first (Claude
-  Code's hooks do it for you). Agents of one name get each other's leases.
+- Leasehold recognises you by your agent's run. If it does not let you release what you acquired, acquire and release it
+  under a name that no other agent has, with an option: `leasehold acquire issue:42 --holder a-name-of-your-own`.
 - Never proceed without the lock, and never force one open unless a person asks you to.
 - One lock at a time, unless your instructions say otherwise. If you need several, claim them in one call.
 - Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `repo:deploy`, `github://acme/app/issues/42`,
