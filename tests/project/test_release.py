@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+INSTALLED_FROM = [
+    path
+    for place in ("README.md", "docs/**/*.md", "deploy/**/*.y*ml", "examples/**/*.*", "clients/typescript/README.md")
+    for path in sorted(ROOT.glob(place))
+    if path.suffix in (".md", ".yml", ".yaml") and "adr" not in path.parts
+]
+"""Pages and files that tell how to install Leasehold."""
 PUBLISHING = {"pypi", "npm", "container", "registry", "docs", "notes"}
 
 
@@ -84,6 +91,15 @@ def test_a_tag_that_a_file_contradicts_is_refused() -> None:
 def test_all_files_state_the_same_version() -> None:
     done = release(f"v{leasehold.__version__}")
     assert " says " not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("path", INSTALLED_FROM, ids=[path.relative_to(ROOT).as_posix() for path in INSTALLED_FROM])
+def test_a_page_installs_from_a_clone_or_the_version_that_it_belongs_to(path: Path) -> None:
+    """By its bare name, an index may have nothing, or something that a stranger put there."""
+    for line in path.read_text().splitlines():
+        if re.search(r"\b(?:pip|pipx|uv tool) install\b.*\bleasehold\b", line) and ".whl" not in line:
+            assert f"leasehold=={leasehold.__version__}" in line, line
+            assert "once it is published" in line, line
 
 
 def test_the_registry_finds_its_name_in_the_published_readme() -> None:
