@@ -16,12 +16,11 @@ from leasehold.client.encoding import HttpRequest
 from leasehold.client.losses import LossFeed
 from leasehold.client.messages import bases
 from leasehold.client.one_request import ask
-from tests.kit.scripting import HANG_UP, NOBODY, Script, answer, bytewise, scripted
+from tests.kit.scripting import HANG_UP, NOBODY, Script, answer, bytewise
 from tests.kit.serving import PATIENCE
-from tests.server.test_conformance import Awaited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 BODY = b'{"leases": []}'
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -93,20 +92,6 @@ REFUSED = {
     "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", "not JSON"),
     "a refusal without a code": (answer(b'{"message": "no"}', b"HTTP/1.1 403 Forbidden"), "no code"),
 }
-
-
-@pytest.fixture
-def script() -> Iterator[Script]:
-    with scripted() as found:
-        yield found
-
-
-@pytest.fixture(params=[leasehold.connect, Awaited], ids=["plain", "async"])
-def locks(request: pytest.FixtureRequest, script: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
-    opened = request.param(script.url, holder="ann")
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("form", KEPT)

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@pytest.fixture
-def script() -> Iterator[Script]:
-    with scripted() as found:
-        yield found
-
-
-@pytest.fixture(params=[leasehold.connect, Awaited], ids=["plain", "async"])
-def locks(request: pytest.FixtureRequest, script: Script, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setattr(deciding, "FIRST_PAUSE", 0.0001)
-    opened = request.param(script.url, holder="ann")
-    yield opened
-    opened.close()
-
-
 @pytest.mark.parametrize(
     "pieces",
     [bytewise(NOBODY), (NOBODY[:-1], NOBODY[-1:]), (NOBODY[: NOBODY.index(b"{")], NOBODY[NOBODY.index(b"{") :])],

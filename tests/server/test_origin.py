@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.browsing import PATIENCE_MS, chromium
+from tests.kit.browsing import PATIENCE_MS
 from tests.kit.serving import PATIENCE, Reply, Running, create_key, read_reply, serving
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 KEY = json.dumps({"role": "admin", "name": "stolen"})
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 # ------------------------------------------------------------------------------------------------ pages

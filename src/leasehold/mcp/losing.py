@@ -33,7 +33,7 @@ class LostLeases:
         """The losses to report, by the name of the agent and the id of the lease."""
 
     def follow(self, granted: Granted) -> None:
-        """Watch this lease."""
+        """Watch a lease: a hint of its loss has it checked. One that was extended keeps its place in the stream."""
         lease = granted.lease
         if lease.id in self._held:
             self._held[lease.id] = (granted, self._held[lease.id][1])

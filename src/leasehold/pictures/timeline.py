@@ -84,6 +84,7 @@ def _x(at: int, span: tuple[int, int]) -> float:
 
 
 def _lane(resource: str, runs: Sequence[LeaseRun], y: float, span: tuple[int, int]) -> list[Shape]:
+    """Draw the lane of a resource: its name, a base line, and a bar for each lease. Simultaneous leases are stacked."""
     shapes: list[Shape] = [
         Words(LABELS - 12, y + 17, cut(resource, 34), INK, 12, "end"),
         Polyline(((LABELS, y + LANE), (WIDTH - RIGHT, y + LANE)), GRID, width=1),

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped] # it has no types
 from playwright.sync_api import expect
 
-from tests.kit.browsing import chromium, looking, picture, row
+from tests.kit.browsing import looking, picture, row
 from tests.kit.serving import Running, serving, until
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 VIEWS = ("now", "waiting", "history", "contention", "act")
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -6,19 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
 import leasehold
 from leasehold.server.api.batches import CALLS_MOST
 from leasehold.server.api.events import CATCH_UP
 from leasehold.testing.lending import free_port
-from tests.kit.browsing import chromium, looking, row
+from tests.kit.browsing import looking, row
 from tests.kit.serving import Running, serving, until
 from tests.kit.shell import Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser, Locator, Page
@@ -31,12 +29,6 @@ SHOWN = f"""lease => ({{
 }})"""
 """What a row tells in words and as a bar, at one moment: between two questions the page may have gone on."""
 NASTY = '<img src=x onerror="window.pwned=1">'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def take(server: Running, resource: str | list[str], holder: str = "ann", **more: object) -> str:

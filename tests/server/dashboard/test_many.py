@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 import leasehold
-from tests.kit.browsing import chromium, looking, picture
+from tests.kit.browsing import looking, picture
 from tests.kit.serving import Running, serving, until
 
 if TYPE_CHECKING:
@@ -34,12 +34,6 @@ RECORD = """() => {
   const note = (now) => { window.frames_seen.push(now - last); last = now; requestAnimationFrame(note); };
   requestAnimationFrame(note);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 class Measured(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from leasehold.testing.lending import free_port
-from tests.kit.browsing import chromium, looking, picture, row, sign_in
+from tests.kit.browsing import looking, picture, row, sign_in
 from tests.kit.serving import Reply, Running, create_key, id_of, serving, until
 
 if TYPE_CHECKING:
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

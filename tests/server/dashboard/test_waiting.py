@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import expect
 
-from tests.kit.browsing import chromium, looking, picture, row
+from tests.kit.browsing import looking, picture, row
 from tests.kit.serving import Running, serving, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -20,12 +18,6 @@ if TYPE_CHECKING:
 
 CROWD = 60
 """More waiters than a thousand edges tell of: each waits for all who stand before it."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 def take(server: Running, resource: str, holder: str) -> None:

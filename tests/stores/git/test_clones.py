@@ -19,11 +19,6 @@ HERE = {"LEASEHOLD_URL": "git:."}
 
 
 @pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    return bare(tmp_path / "remote.git")
-
-
-@pytest.fixture
 def clone(remote: Path, tmp_path: Path) -> Path:
     git("clone", "-q", "-b", "main", str(remote), str(tmp_path / "clone"))
     (tmp_path / "clone" / "file").write_text("x\n")

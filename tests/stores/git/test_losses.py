@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from leasehold import Locks
 
 
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    return bare(tmp_path / "remote.git")
-
-
 def opened(remote: Path, cache: str = "cache") -> Locks:
     return leasehold.connect(f"git+file://{remote}?cache={remote.parent}/{cache}", holder="ada")
 

@@ -6,28 +6,23 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-import pytest
-
 import leasehold
 from leasehold.domain.leases import Inspection
 from leasehold.domain.outcomes import Granted, Released
 from leasehold.stores.git import payload, refs
 from leasehold.stores.git.objects import Objects
 from leasehold.testing.conformance.asking import expect
-from tests.kit.remotes import bare, git, ours, runs, spying
+from tests.kit.remotes import git, ours, runs, spying
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from tests.kit.shell import Shell
 
 PROVE = bool(os.environ.get("LEASEHOLD_PROVE"))
 LEASES = 10_000 if PROVE else 300
-
-
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    return bare(tmp_path / "remote.git")
 
 
 def test_an_acquire_is_one_fetch_and_one_push(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from leasehold.engine import batch
 from leasehold.errors import StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores.git import payload
 from leasehold.testing.conformance.asking import expect, until
-from tests.kit.remotes import bare, git, others, ours, served
+from tests.kit.remotes import git, others, ours, served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from leasehold import Locks
 
 FENCE = "refs/leasehold/fence"
-
-
-@pytest.fixture
-def remote(tmp_path: Path) -> Path:
-    return bare(tmp_path / "remote.git")
 
 
 @pytest.fixture

@@ -19,19 +19,13 @@ from leasehold.testing.conformance.asking import PATIENCE, give_back, take, unti
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.lending import free_port
 from tests.kit.listening import listening
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 from tests.kit.wires import Pooler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with schema() as url:
-        yield url
 
 
 @contextmanager

@@ -21,18 +21,12 @@ from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
 from leasehold.testing.conformance.asking import expect, give_back, leases_of, take, wait_for
 from leasehold.testing.lending import free_port
 from leasehold.testing.postgres import QUICK, Postgres
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with schema() as url:
-        yield url
 
 
 @contextmanager

@@ -19,19 +19,13 @@ from leasehold.stores import HistoryQuery
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance.asking import Asking, expect, leases_of, take, until
 from tests.kit.listening import listening
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 from tests.kit.wires import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 A, B = (keys.node("default", name) for name in "ab")
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with schema() as url:
-        yield url
 
 
 @contextmanager

@@ -126,7 +126,9 @@ def _take(context: Context, verb: str, headline: str) -> int:
     outcome: Acquired | Lost = _acquired(context, resource, ttl)
     if isinstance(outcome, Granted) and verb == "renew" and outcome.lease.ttl_us > durations.parse(ttl):
         # A repeated acquire never shortens a lease; `lock renew` does.
-        renewed = context.locks.renew(outcome.lease.id, **_proof(context, outcome.token), ttl=ttl)
+        # One that was taken elsewhere under this name has no token here.
+        proof = {"token": outcome.token} if outcome.token else {"admin": context.holder}
+        renewed = context.locks.renew(outcome.lease.id, **proof, ttl=ttl)
         outcome = outcome._replace(lease=renewed.lease) if isinstance(renewed, Renewed) else renewed
     if isinstance(outcome, Granted):
         context.caution()
@@ -135,11 +137,6 @@ def _take(context: Context, verb: str, headline: str) -> int:
         first = outcome.blockers[0]
         return _conflict(context, verb, resource, grite.of_blocker(first), first)
     return context.end(outcome, "")
-
-
-def _proof(context: Context, token: str) -> dict[str, str]:
-    """Return the proof of a lease; one that was taken elsewhere under this name has no token here."""
-    return {"token": token} if token else {"admin": context.holder}
 
 
 def _acquired(context: Context, resource: str, ttl: str) -> Acquired:

@@ -64,7 +64,9 @@ def parse_or_explain(words: Sequence[str]) -> CommandLine:
         parser.print_help()
         parser.exit(0)
     _refuse_unknown(parser, own)
-    found, unknown = parser.parse_known_args([*own, *([] if _runs_command(own) else ["--", *rest] if rest else [])])
+    of_own = VERBS.get(own[0] if own else "")
+    runs_rest = of_own is not None and of_own.runs_command
+    found, unknown = parser.parse_known_args([*own, *(["--", *rest] if rest and not runs_rest else [])])
     known = vars(found)
     verb: CliVerb = known["verb"]
     its_parser: Parser = known.pop("parser")
@@ -84,11 +86,6 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
         return list(words), []
     place = list(words).index("--")
     return list(words[:place]), list(words[place + 1 :])
-
-
-def _runs_command(words: Sequence[str]) -> bool:
-    verb = VERBS.get(words[0] if words else "")
-    return verb is not None and verb.runs_command
 
 
 def _refuse_unknown(parser: Parser, words: Sequence[str]) -> None:

@@ -44,11 +44,6 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def padded(text: str, width: int) -> str:
-    """Pad the text with blanks to this width."""
-    return text + " " * (width - columns(text))
-
-
 def table(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int | None = None) -> str:
     """Lay out columns as wide as the terminal allows. Cells are printed inert."""
     safe = [heads, *(tuple(shown(cell) for cell in row) for row in rows)]
@@ -56,8 +51,9 @@ def table(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int | None
     # Take from the widest column until all fit, so that one long name does not push the others off the terminal.
     while width is not None and sum(widths) > width - 2 * (len(widths) - 1) and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
-    lines = (
-        "  ".join(padded(cut(cell, wide), wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
-        for row in safe
-    )
-    return "\n".join(cut(line, width) for line in lines)
+    lines = []
+    for row in safe:
+        cells = [cut(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+        padded = [cell + " " * (wide - columns(cell)) for cell, wide in zip(cells, widths, strict=True)]
+        lines.append(cut("  ".join(padded).rstrip(), width))
+    return "\n".join(lines)
