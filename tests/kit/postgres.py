@@ -37,9 +37,10 @@ def server() -> Postgres:
 
 
 @contextmanager
-def schema() -> Iterator[str]:
-    """The URL of an empty place in the shared server."""
+def schema(lanes: int = 1) -> Iterator[str]:
+    """The URL of an empty place in the shared server, for a store that is to have so many lanes."""
     name = f"t{os.getpid()}_{next(_numbers)}"
-    yield f"{server().url}?schema={name}"
+    yield f"{server().url}?schema={name}" + (f"&lanes={lanes}" if lanes > 1 else "")
     with psycopg.connect(server().url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+        for each in (name, *(f"{name}_{lane}" for lane in range(1, lanes + 1) if lanes > 1)):
+            connection.execute(f"DROP SCHEMA IF EXISTS {each} CASCADE")

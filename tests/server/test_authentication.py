@@ -32,7 +32,7 @@ class Scene:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.served = Served(self.store, Settings(), asyncio.get_running_loop(), space="default")
+        self.served = Served([self.store], Settings(), asyncio.get_running_loop(), space="default")
         self.authenticator = Authenticator(self.served, loopback=True)
 
     async def create_key(self) -> str:

@@ -55,7 +55,7 @@ def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, N
     async def run() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, _told: None)  # the breakage is told to whoever asked
-        served = Served(MemoryStore(Memory(fault=trouble)), Settings(), loop, space="default")
+        served = Served([MemoryStore(Memory(fault=trouble))], Settings(), loop, space="default")
         try:
             await work(served)
         finally:

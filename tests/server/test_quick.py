@@ -223,7 +223,7 @@ def history_of(line: socket.socket, name: str) -> list[Any]:
 async def in_this_process(path: Path, rate: float = 0) -> AsyncIterator[tuple[Served, tuple[str, int]]]:
     """A server of this very process, and where it listens."""
     loop = asyncio.get_running_loop()
-    served = Served(SqliteStore(str(path)), Settings(), loop, space="default")
+    served = Served([SqliteStore(str(path))], Settings(), loop, space="default")
     app = App(served, loopback=True, rate=rate, polls=LongPolls(served, at_most=60, grace=60))
     config = uvicorn.Config(asgi(app), http=protocol_for(app), ws="none", lifespan="off", log_config=None)
     config.load()

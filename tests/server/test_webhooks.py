@@ -14,7 +14,7 @@ import pytest
 import leasehold
 from leasehold.errors import InvalidInput, LeaseholdError, StoreError
 from leasehold.locks.connect import open_served
-from leasehold.locks.hosted import Served
+from leasehold.routing.history import HistoryOfLanes
 from leasehold.server.webhooks import delivery
 from leasehold.server.webhooks.addresses import Forbidden, is_public, resolve
 from leasehold.server.webhooks.positions import Positions
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from leasehold.locks.hosted import Served
     from leasehold.server.webhooks.delivery import Count
 
 
@@ -315,7 +316,7 @@ async def telling(
     served = await open_served(f"sqlite:///{folder}/locks.db")
     hook, places = Hook(receiver.url(), SECRET.encode(), allow_private=True), Positions(str(folder / "state"))
     if told is not None:
-        places.set(hook.id, told)
+        places.set(hook.id, (told,))
     hooks = delivery.Webhooks(served, [hook], places, count)
     yield served, hooks
     await hooks.close()
@@ -326,8 +327,8 @@ def test_what_was_told_is_never_written_through_a_link(tmp_path: Path) -> None:
     state, precious = tmp_path / "state", tmp_path / "precious"
     precious.write_text("{}")
     (tmp_path / "state.new").symlink_to(precious)
-    Positions(str(state)).set("hook", 7)
-    assert (precious.read_text(), Positions(str(state)).get("hook")) == ("{}", 7)
+    Positions(str(state)).set("hook", (7,))
+    assert (precious.read_text(), Positions(str(state)).get("hook")) == ("{}", (7,))
     state.unlink()
     state.symlink_to(precious)
     with pytest.raises(LeaseholdError, match="cannot be read"):
@@ -381,17 +382,17 @@ def test_a_store_that_is_away_is_told_of_once(
 ) -> None:
     monkeypatch.setattr(delivery, "POLL_EVERY", 0.001)
     caplog.set_level("INFO", "leasehold")
-    looked: list[int] = []
-    after = Served.after
+    looked: list[tuple[int, ...]] = []
+    after = HistoryOfLanes.after
     is_away = True
 
-    def be_away(self: Served, at: int, *asked: Any) -> object:
+    def be_away(self: HistoryOfLanes, at: tuple[int, ...], *asked: Any) -> object:
         looked.append(at)
         if is_away:
             raise StoreError("the store is away")
         return after(self, at, *asked)
 
-    monkeypatch.setattr(Served, "after", be_away)
+    monkeypatch.setattr(HistoryOfLanes, "after", be_away)
 
     async def deliver() -> None:
         nonlocal is_away

@@ -55,7 +55,7 @@ def one_spelling(url: str) -> str:
         remote = "".join(f"?{word}" for word in options[1:].split("&") if word.startswith("remote="))
         return f"{scheme}:{path.rstrip('/')}{remote}"  # a repository may have several remotes
     if scheme in ("postgres", "postgresql"):
-        words = sorted(word for word in options[1:].split("&") if word and not word.startswith("password="))
+        words = sorted(word for word in options[1:].split("&") if word and not word.startswith(("password=", "lanes=")))
         return _one_server(f"postgresql:{path}") + "".join(f"?{word}" for word in words)
     return _one_server(f"{scheme}:{path}")
 

@@ -12,7 +12,7 @@ from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from leasehold.domain.entries import Hold, Waiter
     from leasehold.stores.protocol import Store
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 LONG_QUEUE = 100
 
 
-def about_leases(store: Store, now: int) -> Iterator[Finding]:
-    """Report the leases, the closed resources, and the queues."""
-    records = [record for _, record in store.scan("n")]
+def about_leases(stores: Iterable[Store], now: int) -> Iterator[Finding]:
+    """Report the leases, the closed resources, and the queues, of a store or of all lanes of one."""
+    records = [record for store in stores for _, record in store.scan("n")]
     homes = [hold for record in records for hold in record.holds.values() if hold.ask is not None]
     live = [hold for hold in homes if not hold.closed and hold.expires_at > now]
     yield Finding("leases", True, f"{len(live)} live{unswept(homes, now)}")

@@ -68,7 +68,7 @@ def _about_contents(store: Store, path: Path, now: int) -> Iterator[Finding]:
     facts = look(str(path))
     yield _clock(now - time.time_ns() // 1_000, facts.is_steady)
     yield from _about_facts(facts, now)
-    yield from about_leases(store, now)
+    yield from about_leases([store], now)
 
 
 def _about_nothing(path: Path) -> Finding:

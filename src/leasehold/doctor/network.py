@@ -13,16 +13,17 @@ from leasehold.domain.outcomes import Refused
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput, LeaseholdError, Unreachable
 from leasehold.locks import connect as opening
+from leasehold.locks.connect import lanes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
     from leasehold.stores.etcd.checkup import Facts as EtcdFacts
     from leasehold.stores.postgres.checkup import PostgresFacts
-    from leasehold.stores.protocol import Store
+    from leasehold.stores.protocol import NetworkStore, Store
 
 CLOCK_APART = 5 * SECOND
 PROBE = "leasehold-doctor"
@@ -93,14 +94,15 @@ def _about_opened(choice: Choice) -> Iterator[Finding]:
     started = time.monotonic()
     store = opening.open_store(choice.store_url, why=choice.why)
     try:
-        yield from _about_contents(store, started)
+        yield from _about_contents([store], started)
     finally:
         store.close()
 
 
-def _about_contents(store: Store, started: float) -> Iterator[Finding]:
+def _about_contents(stores: Sequence[Store], started: float) -> Iterator[Finding]:
+    store = stores[0]
     now, _ = store.read(())  # not every store is asked for this; `about_leases` proves that it answers
-    leases = list(about_leases(store, now))
+    leases = list(about_leases(stores, now))
     yield Finding("reachable", True, f"opened and read in {_milliseconds(started)} ms")
     yield _NO_CLOCK if store.capabilities.name == "git" else _clock(now)
     yield from leases
@@ -132,19 +134,29 @@ def _about_postgres(url: str) -> Iterator[Finding]:
     """Check a PostgreSQL database. Missing tables are not created."""
     started = time.monotonic()
     store = opening.postgres(url.partition(":")[2], is_examined=True)
+    stores = [store]
     try:
         from leasehold.stores.postgres.checkup import look  # noqa: PLC0415 (only for a store of this kind)
 
         facts = look(store)
         if facts.schema:
-            yield from _about_contents(store, started)
-            yield from _about_facts(facts)
+            stores += map(store.lane, lanes_of(store))
+            yield from _about_contents(stores, started)
+            lacking = [each for lane in stores for each in look(lane).lacking]
+            yield from _about_facts(facts._replace(lacking=tuple(lacking)))
+            yield from _about_lanes(store)
         elif facts.may_create:
             yield Finding("reachable", None, "it answers; there are no tables yet: the first command creates them")
         else:
             yield Finding("reachable", False, "there are no tables yet, and this role may not create them", _GRANTS)
     finally:
-        store.close()
+        for each in stores:
+            each.close()
+
+
+def _about_lanes(store: NetworkStore) -> Iterator[Finding]:
+    if store.layout.is_divided:
+        yield Finding("lanes", True, f"its spaces are divided among {store.layout.lanes} lanes")
 
 
 def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:
@@ -177,13 +189,17 @@ def _about_etcd(url: str) -> Iterator[Finding]:
     """Check an etcd."""
     started = time.monotonic()
     store = opening.etcd(url.partition(":")[2])
+    stores = [store]
     try:
         from leasehold.stores.etcd.checkup import look  # noqa: PLC0415 (only for a store of this kind)
 
-        yield from _about_contents(store, started)
+        stores += map(store.lane, lanes_of(store))
+        yield from _about_contents(stores, started)
         yield from _about_members(look(store))
+        yield from _about_lanes(store)
     finally:
-        store.close()
+        for each in stores:
+            each.close()
 
 
 def _about_members(facts: EtcdFacts) -> Iterator[Finding]:

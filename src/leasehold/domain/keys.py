@@ -49,6 +49,17 @@ def _byte_of(space: str) -> str:
     return found
 
 
+def byte_of_space(space: str) -> int:
+    """Return the byte with which the hashes of everything in this space begin."""
+    return int(_byte_of(space), 16)
+
+
+def byte_of_id(id_: str) -> int:
+    """Return the byte of the space of this lease or waiter."""
+    start = id_.rfind("-") + 1
+    return int(id_[start : start + 2], 16)
+
+
 def node(space: str, name: str) -> str:
     """Key of the record of a resource, or of an ancestor of one."""
     return "n" + _byte_of(space) + _hashed(space + "\0" + name)[2:]

@@ -6,6 +6,7 @@ import os
 
 from leasehold.config import identity, urls
 from leasehold.config import settings as config
+from leasehold.engine.batch import is_networked
 from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import Engine
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias, TypedDict
 
     from leasehold.config.settings import Choice
+    from leasehold.engine.drivers.thread import Driver
     from leasehold.locks.aio import AsyncAnswers, AsyncLocks
     from leasehold.locks.hosted import Served
     from leasehold.requests.calls import Answers
     from leasehold.requests.checks import Settings
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.postgres import PostgresStore
-    from leasehold.stores.protocol import Store
+    from leasehold.stores.protocol import NetworkStore, Store
 
     Timeout: TypeAlias = float | str | timedelta
 
@@ -78,9 +80,10 @@ def connect(
         answers = http_answers(choice.url, api_key, None if threaded else progress, choice.patience)
     else:
         store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why, is_one_shot=not threaded)
-        engine = Engine(store)
-        driver = ThreadDriver(engine) if threaded else CallerDriver(engine, progress)
-        answers = EngineAnswers(engine, driver, choice.rules() if settings is None else settings)
+        rules = choice.rules() if settings is None else settings
+        answers = _answers(
+            store, lambda engine: ThreadDriver(engine) if threaded else CallerDriver(engine, progress), rules
+        )
     return Locks(answers, threaded=threaded or is_served(choice.url), **who)
 
 
@@ -108,9 +111,19 @@ async def aconnect(
 
         answers = async_http_answers(choice.url, api_key, choice.patience)
     else:
-        engine = Engine(open_store(choice.store_url, accept_restore=accept_restore, why=choice.why))
-        rules = choice.rules() if settings is None else settings
-        answers = AsyncEngineAnswers(engine, ThreadDriver(engine), rules, asyncio.get_running_loop())
+        store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why)
+        rules, loop = choice.rules() if settings is None else settings, asyncio.get_running_loop()
+
+        def answers_of(lane: Store) -> AsyncEngineAnswers:
+            engine = Engine(lane)
+            return AsyncEngineAnswers(engine, ThreadDriver(engine), rules, loop)
+
+        answers = answers_of(store)
+        if is_networked(store) and store.layout.is_divided:
+            from leasehold.routing.answers import AsyncLaneAnswers, Lanes  # noqa: PLC0415 (only for divided stores)
+
+            lanes: Lanes[AsyncAnswers] = Lanes(answers, lambda lane: answers_of(store.lane(lane)), store.layout.lanes)
+            answers = AsyncLaneAnswers(lanes)
     return AsyncLocks(answers, **who)
 
 
@@ -124,8 +137,42 @@ async def open_served(
 
     choice = _chosen(url)
     store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why)
+    stores = [store, *_opened(store)] if is_networked(store) else [store]
     rules = choice.rules() if settings is None else settings
-    return Served(store, rules, asyncio.get_running_loop(), space=choice.space)
+    return Served(stores, rules, asyncio.get_running_loop(), space=choice.space)
+
+
+def lanes_of(store: NetworkStore) -> range:
+    """Return the numbers of the lanes that have spaces; none if the store is not divided."""
+    return range(1, store.layout.lanes + 1) if store.layout.is_divided else range(0)
+
+
+def _opened(control: NetworkStore) -> list[Store]:
+    """Open these lanes of a store, or none of them if one cannot be opened."""
+    opened: list[Store] = []
+    try:
+        for lane in lanes_of(control):
+            opened.append(control.lane(lane))  # noqa: PERF401 (those that are open are closed if one fails)
+    except BaseException:
+        for store in (*opened, control):
+            store.close()
+        raise
+    return opened
+
+
+def _answers(store: Store, driver_of: Callable[[Engine], Driver], settings: Settings) -> Answers:
+    """Return the answers of an engine on this store; of one on each lane if it is divided."""
+
+    def answers_of(lane: Store) -> EngineAnswers:
+        engine = Engine(lane)
+        return EngineAnswers(engine, driver_of(engine), settings)
+
+    answers = answers_of(store)
+    if not is_networked(store) or not store.layout.is_divided:
+        return answers
+    from leasehold.routing.answers import LaneAnswers, Lanes  # noqa: PLC0415 (only for divided stores)
+
+    return LaneAnswers(Lanes(answers, lambda lane: answers_of(store.lane(lane)), store.layout.lanes))
 
 
 def is_served(url: str) -> bool:

@@ -7,11 +7,11 @@ as it may take long.
 
 from __future__ import annotations
 
-from asyncio import shield
-from collections import deque
+from asyncio import gather, shield
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from leasehold.domain.commands import Beat, Sweep
+from leasehold.domain.commands import Acquire, Beat, Sweep
 from leasehold.domain.outcomes import Refused
 from leasehold.engine.drivers.loop import LoopDriver, PacedDriver
 from leasehold.engine.engine import Engine
@@ -22,7 +22,9 @@ from leasehold.locks.aio import AsyncLocks
 from leasehold.locks.local import LOOKS, finished, look
 from leasehold.requests import calls, checks, lookups
 from leasehold.requests import to_command as orders
-from leasehold.stores import HistoryQuery
+from leasehold.routing.answers import AsyncLaneAnswers, Lanes
+from leasehold.routing.history import PAGE, HistoryOfLanes
+from leasehold.routing.lanes import lane_of_call, lane_of_id, lane_of_space
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,17 +35,14 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.sessions import Session
     from leasehold.engine.pending import Pending
+    from leasehold.locks.aio import AsyncAnswers
     from leasehold.requests.calls import Authority, Call, LossSource
     from leasehold.requests.checks import Settings
+    from leasehold.stores import HistoryQuery
     from leasehold.stores.protocol import Store
 
     Watched: TypeAlias = HistoryQuery
 
-PAGE = 500
-"""Past events that are read at a time."""
-FEW = 32
-"""Past events that are read first, since there are rarely more to read."""
-RECENT_MOST = 10_000
 TERMS = 4_096
 """Checked arguments of so many holders are remembered."""
 PROBED = 1.0
@@ -99,7 +98,7 @@ class LoopAnswers:
 class AnswersTo:
     """Answers to one principal."""
 
-    def __init__(self, answers: LoopAnswers, authority: Authority) -> None:
+    def __init__(self, answers: AsyncAnswers, authority: Authority) -> None:
         self._answers = answers
         self._authority = authority
 
@@ -115,21 +114,48 @@ class AnswersTo:
         """Do nothing: the engine serves other principals, too."""
 
 
-class Served:
-    """The engine as a server uses it: the verbs, requests that outlive a connection, keys, and events."""
+class ServedLane:
+    """A lane of a store, or a whole one, with the engine that serves it."""
 
-    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str) -> None:
-        self._store = store
-        self._engine = Engine(store, housekeeping=True)
-        self._driver = (LoopDriver if store.capabilities.remote else PacedDriver)(self._engine, loop)
-        self._driver.observing(self._observe)
-        self._answers = LoopAnswers(self._engine, self._driver, settings, loop)
+    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = store
+        self.engine = Engine(store, housekeeping=True)
+        self.driver = (LoopDriver if store.capabilities.remote else PacedDriver)(self.engine, loop)
+        self.answers = LoopAnswers(self.engine, self.driver, settings, loop)
+
+    async def write(self) -> None:
+        """Write a heartbeat; raises if that fails."""
+        await self.driver.ask(Beat(self.engine.key, BEATS * self.store.capabilities.beat))
+
+
+class Served:
+    """The engines as a server uses them: the verbs, requests that outlive a connection, keys, and events.
+
+    There is one engine, or one for each lane of a divided store; then the first is the control lane's, which has the
+    keys.
+    """
+
+    def __init__(
+        self, stores: Sequence[Store], settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str
+    ) -> None:
+        self._lanes = [ServedLane(store, settings, loop) for store in stores]
+        self._control = self._lanes[0]
+        self._divided = len(stores) - 1
+        """The number of lanes besides the control lane; 0: the store is not divided."""
+        self._by_engine = {lane.engine.key: lane for lane in self._lanes}
+        self._history = HistoryOfLanes([lane.store for lane in self._lanes])
+        self._answers: AsyncAnswers = self._control.answers
+        if self._divided:
+            lanes: Lanes[AsyncAnswers] = Lanes(self._control.answers, lambda n: self._lanes[n].answers, self._divided)
+            self._answers = AsyncLaneAnswers(lanes)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
         self._watchers: list[Callable[[Sequence[Event]], None]] = []
         self._loop = loop
-        self._probing: asyncio.Task[None] | None = None
+        self._probing: asyncio.Future[list[None]] | None = None
         self._probed_until = 0.0
-        self._engine.wake()  # housekeeping begins now, not with the first request
+        for lane in self._lanes:
+            lane.driver.observing(self._observe)
+            lane.engine.wake()  # housekeeping begins now, not with the first request
 
     def _observe(self, events: Sequence[Event]) -> None:
         for watcher in self._watchers:
@@ -145,7 +171,8 @@ class Served:
 
     def measure(self, told: Callable[[int, float], None]) -> None:
         """Call this with the size and the seconds of each turn."""
-        self._driver.measure = told
+        for lane in self._lanes:
+            lane.driver.measure = told
 
     def locks_for(self, authority: Authority | None) -> AsyncLocks:
         """Return the verbs as this principal calls them, or as anybody does where a server has no keys."""
@@ -154,112 +181,103 @@ class Served:
         return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
 
     def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
-        """Return the command to `submit`, or a refusal."""
-        return self._answers.order(verb, asked, authority)
+        """Return the command to `submit`, or a refusal. The verb is one that a single lane answers."""
+        if not self._divided:
+            return self._control.answers.order(verb, asked, authority)
+        try:
+            lane = lane_of_call(verb, asked, self._divided)
+        except InvalidInput as error:
+            return calls.refusal(error)
+        order = self._lanes[lane].answers.order(verb, asked, authority)
+        if not isinstance(order, Refused):
+            order.lane = lane
+        return order
 
     def submit(self, order: orders.Order, done: Callable[[Pending], None]) -> Pending:
-        """Hand a command to the engine; the loop calls `done` after its commit, or at once if the engine is closed.
+        """Hand a command to its engine; the loop calls `done` after its commit, or at once if the engine is closed.
 
         `done` must not raise: it runs within a turn of the engine.
         """
-        return self._driver.submit(order.command, order.secret, done)
+        return self._lanes[order.lane].driver.submit(order.command, order.secret, done)
 
     def enough(self) -> None:
         """Begin the next turn without a pause for more calls: a batch has submitted all of its own."""
-        self._driver.enough()
+        for lane in self._lanes:
+            lane.driver.enough()
 
     def abandon(self, pending: Pending) -> None:
         """Cancel an acquire whose client disconnected: leave the queue, and release what was granted."""
-        self._engine.abandon(pending)
+        if isinstance(pending.command, Acquire):
+            self._by_engine[pending.command.engine].engine.abandon(pending)
 
     @property
     def has_history(self) -> bool:
         """True if this store keeps a history."""
-        return self._store.capabilities.history
+        return self._control.store.capabilities.history
 
     def queues(self) -> list[tuple[str, str]]:
         """Return the space and the first resource of each waiting request."""
-        return [(ask.space, ask.options[0].resources[0]) for ask in self._engine.wanted()]
+        return [(ask.space, ask.options[0].resources[0]) for lane in self._lanes for ask in lane.engine.wanted()]
 
     def keys(self) -> tuple[Key, ...]:
         """Return every key that works, with the hash of its secret. It waits for the store: not for the event loop."""
-        return reading.keys_of(self._store)
+        return reading.keys_of(self._control.store)
 
     def keys_and_time(self) -> tuple[tuple[Key, ...], int]:
         """Return `keys`, and the store's time after they were read."""
-        return self.keys(), self.ping()
+        return self.keys(), self._control.store.read(())[0]
 
     def session(self, space: str, session: str) -> Session | None:
         """Return a live session, with the hash of its secret. It waits for the store: not for the event loop."""
-        return reading.session_of(self._store, space, session)
+        return reading.session_of(self._lane_of_space(space).store, space, session)
+
+    def _lane_of_space(self, space: str) -> ServedLane:
+        return self._lanes[lane_of_space(space, self._divided)] if self._divided else self._control
 
     def ping(self) -> int:
-        """Return the store's time, read without a transaction; raises if it does not answer. Not for the event loop."""
-        return self._store.read(())[0]
+        """Return the store's time, read without a transaction; raises if a lane does not answer. Not for the loop."""
+        return max(lane.store.read(())[0] for lane in self._lanes)
 
     async def probe(self) -> None:
-        """Return once the engine has written a heartbeat; raises if it cannot.
+        """Return once every engine has written a heartbeat; raises if one cannot.
 
         Callers share a write, and its result counts for a moment.
         """
         is_over = self._probing is None or (self._probing.done() and self._loop.time() >= self._probed_until)
         if self._probing is None or is_over:
-            self._probing = self._loop.create_task(self._write())
-            self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())  # callers raise it
+            self._probing = gather(*[lane.write() for lane in self._lanes])
+            self._probing.add_done_callback(self._probed)
         await shield(self._probing)
 
-    async def _write(self) -> None:
-        try:
-            await self._driver.ask(Beat(self._engine.key, BEATS * self._store.capabilities.beat))
-        finally:
-            self._probed_until = self._loop.time() + PROBED
+    def _probed(self, probing: asyncio.Future[list[None]]) -> None:
+        self._probed_until = self._loop.time() + PROBED
+        _ = probing.cancelled() or probing.exception()  # callers raise it
 
     def watched(self, space: object, resource: object, holder: object, kinds: tuple[str, ...] = ()) -> Watched:
         """Return the query for these events, checked."""
         asked = {"space": space, "resource": resource, "holder": holder, "lease": None, "kinds": kinds}
         return lookups.history_query({**asked, "since": None, "before": None, "limit": PAGE})
 
-    def after(self, seq: int, query: Watched, most: int) -> tuple[tuple[Event, ...], bool]:
-        """The next events after this one, the oldest first, a page at most; and whether some before them are left out.
-
-        They are, if there are more than `most`: then the latest `most` count. Not for the event loop.
-        """
-        kept: deque[Event] = deque(maxlen=PAGE)
-        count, before = 0, None
-        while True:
-            page = self._store.history(query._replace(before=before))
-            found = [event for event in page if event.seq > seq]
-            room = most - count
-            kept.extend(found[:room])
-            count += len(found[:room])
-            if len(found) > room or len(page) < PAGE or page[-1].seq <= seq:
-                return tuple(reversed(kept)), len(found) > room
-            before = page[-1].seq
-
-    def recent(self, last: int | None) -> Sequence[Event]:
-        """The events after this one, newest first; at least the newest few if it is None. Not for the event loop."""
-        found: list[Event] = []
-        limit = FEW
-        while True:
-            page = self._store.history(HistoryQuery(before=found[-1].seq if found else None, limit=limit))
-            found += [event for event in page if last is None or event.seq > last]
-            if last is None or len(page) < limit or page[-1].seq <= last or len(found) >= RECENT_MOST:
-                return found
-            limit = PAGE
-
-    def newest(self) -> int:
-        """Return the number of the last event. Not for the event loop."""
-        found = self._store.history(HistoryQuery(limit=1))
-        return found[0].seq if found else 0
+    @property
+    def history(self) -> HistoryOfLanes:
+        """The history as it grows. Not for the event loop."""
+        return self._history
 
     def loss_mark(self) -> object:
         """Return a value that changes once another process may have ended a lease. Not for the event loop."""
-        return self._store.loss_mark()
+        return tuple(lane.store.loss_mark() for lane in self._lanes)
 
     def ended(self, leases: Sequence[str]) -> Sequence[str]:
         """Return those of these leases that are no longer held. Not for the event loop."""
-        return reading.ended(self._store, leases)
+        if not self._divided:
+            return reading.ended(self._control.store, leases)
+        lanes: dict[int, list[str]] = {}
+        for lease in leases:
+            lanes.setdefault(lane_of_id(lease, self._divided), []).append(lease)
+        return [id_ for lane, here in lanes.items() for id_ in reading.ended(self._lanes[lane].store, here)]
 
     async def close(self) -> None:
-        """Answer every waiting request, then close the store."""
-        await self.locks.close()
+        """Answer every waiting request, then close the store; every lane, also if one of them fails."""
+        async with AsyncExitStack() as closing:
+            for lane in self._lanes:
+                closing.push_async_callback(lane.answers.close)

@@ -28,11 +28,13 @@ _RELEASES: Final = 6
 class Order:
     """A command that is ready for the engine, with the secret that its answer will carry."""
 
-    __slots__ = ("command", "secret")
+    __slots__ = ("command", "lane", "secret")
 
     def __init__(self, command: c.Command, secret: str = "") -> None:
         self.command = command
         self.secret = secret
+        self.lane = 0
+        """The lane that it is for, if the store is divided."""
 
 
 def order(

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from leasehold.errors import StoreError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores import Capabilities, HistoryQuery, Watched
+    from leasehold.stores.layout import Layout
 else:
     from abc import ABC as Protocol  # noqa: N811 (`typing` would take a one-shot command longer than its transaction)
 
@@ -193,3 +196,14 @@ class NetworkStore(Store, Protocol):
     def ready(self, keys: Sequence[str]) -> bool:
         """Return True if a transaction on these records could begin and decide now, without waiting for anything."""
         return False
+
+    @property
+    def layout(self) -> Layout:
+        """The number of this lane, and how many there are, as every transaction confirms it. By default it is whole."""
+        from leasehold.stores.layout import Layout  # noqa: PLC0415 (not for a one-shot command on a local store)
+
+        return Layout()
+
+    def lane(self, number: int) -> NetworkStore:
+        """Open a lane of this store, which is divided. Other threads may use this store meanwhile."""
+        raise StoreError(f"there is no lane {number}: this store is not divided")

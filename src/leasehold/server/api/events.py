@@ -10,6 +10,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from leasehold.errors import InvalidInput
+from leasehold.routing.cursors import moved, text_of
 from leasehold.server.access.shares import Shares, payer
 from leasehold.server.api import problems
 from leasehold.server.api.problems import Problem
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served, Watched
+    from leasehold.routing.cursors import Cursor
     from leasehold.server.access.authentication import Authenticator
     from leasehold.server.access.principals import Principal
 
@@ -68,6 +71,20 @@ class EventStreams(OpenStreams):
         """Set when something happens. Get it before you read, or you miss what happens meanwhile."""
         return self._news
 
+    def _start(self, last: str | None) -> tuple[Cursor, bool]:
+        """Return the place after the event with this id, and whether the id comes from another history."""
+        history = self.served.history
+        newest = history.end()
+        if last is None:
+            return newest, False
+        try:
+            start = history.cursor(last)
+        except InvalidInput as error:
+            raise Problem("invalid", str(error), field=error.field) from None
+        # An id that is not there yet comes from another history: the store was replaced, or restored from a copy.
+        is_foreign = any(one > other for one, other in zip(start, newest, strict=True))
+        return (history.start() if is_foreign else start), is_foreign
+
     def leave(self, stream: EventStream) -> None:
         """Free the room of a stream."""
         self.readers.leave(stream.payer, stream)
@@ -76,18 +93,10 @@ class EventStreams(OpenStreams):
 
     async def open(self, who: Principal, asked: dict[str, Any], header: str | None) -> EventStream:
         """Return a stream of these events, from after the last one that the client has seen."""
-        last = asked.pop("last_event_id")
-        if header is not None:
-            if not (header.isascii() and header.isdigit() and len(header) < 17):
-                raise Problem("invalid", "Last-Event-ID: must be the id of an event", field="last_event_id")
-            last = int(header)
-        if last is not None and not 0 <= last < 2**53:
-            raise Problem("invalid", "last_event_id: must be the id of an event", field="last_event_id")
+        number = asked.pop("last_event_id")
+        last = header if header is not None else None if number is None else str(number)
         query = self.served.watched(**asked)
-        newest = await asyncio.get_running_loop().run_in_executor(None, self.served.newest)
-        # An id that is not there yet comes from another history: the store was replaced, or restored from a copy.
-        is_foreign = last is not None and last > newest
-        start = newest if last is None else 0 if is_foreign else last
+        start, is_foreign = await asyncio.get_running_loop().run_in_executor(None, self._start, last)
         stream = EventStream(self, payer(who), query, start, has_gap=is_foreign)
         if not self.readers.take(stream.payer, stream):
             raise Problem("too_many", f"you watch {READERS_EACH} streams of events already; close one first")
@@ -99,7 +108,7 @@ class EventStreams(OpenStreams):
 class EventStream(SseStream):
     """One client."""
 
-    def __init__(self, streams: EventStreams, payer: str, query: Watched, last: int, *, has_gap: bool) -> None:
+    def __init__(self, streams: EventStreams, payer: str, query: Watched, last: Cursor, *, has_gap: bool) -> None:
         super().__init__(streams, query.space)
         self._streams = streams
         self.payer = payer
@@ -119,16 +128,17 @@ class EventStream(SseStream):
         """Yield events, some at a time."""
         if self._has_gap:
             yield GAP
-        loop, read, silent_since = asyncio.get_running_loop(), self._streams.served.after, time.monotonic()
+        loop, read, silent_since = asyncio.get_running_loop(), self._streams.served.history.after, time.monotonic()
         while not self._streams.is_closing:
             read_at, news = time.monotonic(), self._streams.news
             found, has_gap = await loop.run_in_executor(None, read, self._last, self._query, CATCH_UP)
-            content = GAP if has_gap else b""
+            content, at = GAP if has_gap else b"", self._last
             for event in found:
-                content += _frame(event)
+                at = moved(at, event.seq)
+                content += _frame(event, text_of(at))
                 if len(content) > PIECE or event is found[-1]:
                     yield content
-                    self._last, content, silent_since = event.seq, b"", read_at
+                    self._last, content, silent_since = at, b"", read_at
                     if self._streams.is_closing:
                         return  # the client gets the rest when it comes back
             if found:
@@ -140,5 +150,5 @@ class EventStream(SseStream):
             await asyncio.sleep(max(0.0, read_at + PAUSE - time.monotonic()))
 
 
-def _frame(event: Event) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), problems.encode(wire.event(event)))
+def _frame(event: Event, id_: str) -> bytes:
+    return b"id: %b\nevent: %s\ndata: %s\n\n" % (id_.encode(), event.kind.encode(), problems.encode(wire.event(event)))

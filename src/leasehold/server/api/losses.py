@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
+    from leasehold.routing.cursors import Cursor
     from leasehold.server.access.authentication import Authenticator
 
 log = logging.getLogger("leasehold.server")
@@ -103,14 +104,14 @@ class LossStreams(OpenStreams):
         """Read what other processes did. Some of it this process did itself: a loss may be reported twice."""
         loop = asyncio.get_running_loop()
         mark: object = None
-        last: int | None = None
+        last: Cursor | None = None
         while True:
             try:
                 now = await loop.run_in_executor(None, self.served.loss_mark)
                 if now != mark:
-                    events = await loop.run_in_executor(None, self.served.recent, last)
+                    events, place = await loop.run_in_executor(None, self.served.history.recent, last)
                     self._observe(events)
-                    mark, last = now, events[0].seq if events else last
+                    mark, last = now, place
             except LeaseholdError as error:
                 log.warning("cannot read which leases were lost, renewals report it: %s", error)
             await asyncio.sleep(POLL_EVERY)

@@ -13,6 +13,7 @@ import random
 from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError
+from leasehold.routing.cursors import moved
 from leasehold.server.webhooks.addresses import Forbidden
 from leasehold.server.webhooks.posting import post
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.locks.hosted import Served
+    from leasehold.routing.cursors import Cursor
     from leasehold.server.webhooks.positions import Positions
     from leasehold.server.webhooks.settings import Hook
 
@@ -50,8 +52,8 @@ class Delivery:
         self._count = count
         self._query = served.watched(hook.space, None, None, hook.kinds)
         self._news = asyncio.Event()
-        self._at = 0
-        self._written = -1
+        self._at: Cursor = ()
+        self._written: Cursor = ()
         self._is_paused = False
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -62,14 +64,18 @@ class Delivery:
     async def begin(self) -> None:
         """Find the position to resume from: no event after it is missed."""
         loop = asyncio.get_running_loop()
-        newest = await loop.run_in_executor(None, self._served.newest)
+        newest = await loop.run_in_executor(None, self._served.history.end)
         known = self._positions.get(self._hook.id)
-        if known is not None and known > newest:
+        if known is not None and len(known) != len(newest):
+            log.warning("the number of lanes has changed: resuming with the next event", extra=self._shown())
+            known = None
+        places = [*zip(known or newest, newest, strict=True)]
+        if any(sent > last for sent, last in places):
             log.warning(
                 "the history is older than what was sent: resuming with the next event",
                 extra=self._shown(),
             )
-        self._at = newest if known is None else min(known, newest)
+        self._at = tuple(map(min, places))
         await self._save()
 
     async def run(self) -> None:
@@ -102,7 +108,9 @@ class Delivery:
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            found, has_gap = await loop.run_in_executor(None, self._served.after, self._at, self._query, BACKLOG)
+            found, has_gap = await loop.run_in_executor(
+                None, self._served.history.after, self._at, self._query, BACKLOG
+            )
             if has_gap:
                 log.error("webhooks are too far behind: older events are skipped", extra=self._shown())
                 self._count(self._hook.shown, "skipped")
@@ -110,7 +118,7 @@ class Delivery:
                 return
             for number, event in enumerate(found, 1):
                 await self._deliver(event)
-                self._at = event.seq
+                self._at = moved(self._at, event.seq)
                 if number % SAVE_EVERY == 0:
                     await self._save()
             await self._save()

@@ -19,6 +19,7 @@ from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
 from leasehold.stores.etcd.clock import Timekeeper, clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
+from leasehold.stores.etcd.lanes import find_layout
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.precedence import Precedence
 from leasehold.stores.etcd.reading import bring_up_to_date
@@ -26,6 +27,7 @@ from leasehold.stores.etcd.refusals import Compacted
 from leasehold.stores.etcd.replica import Replica
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
+from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.protocol import NetworkStore
 
 TYPE_CHECKING = False
@@ -70,8 +72,12 @@ class EtcdStore(NetworkStore):
         batch=120,
     )
 
-    def __init__(self, rest: str) -> None:
-        self.address = parse(rest)
+    layout = Layout()
+
+    def __init__(self, rest: str, *, lane: int = CONTROL, lanes: int | None = None) -> None:
+        """Open the store; `lane` is the number of the lane to open, and `lanes` how many there must be. See `lane`."""
+        self._rest = rest
+        self.address = parse(rest).of_lane(lane)
         self.names = rows.KeyNames(self.address.prefix)
         self.clock = clock_of(self.address.members)
         self._members = members = Members(self.address)
@@ -97,7 +103,7 @@ class EtcdStore(NetworkStore):
         try:
             # Ask for the date until a second has turned: then the clock is known well enough. The first call also fails
             # if the clock is known already, but no member answers.
-            self.txn([], [messages.get(self.names.meta)], [])
+            self.layout = find_layout(self, lane, lanes or self.address.lanes)
             while not self.clock.is_exact:
                 self.gateway.ask_the_time()
             self._accept_cluster()
@@ -243,6 +249,10 @@ class EtcdStore(NetworkStore):
         ]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
+
+    def lane(self, number: int) -> EtcdStore:
+        """Open a lane of this store."""
+        return EtcdStore(self._rest, lane=number, lanes=self.layout.lanes)
 
     def close(self) -> None:
         """Close all connections and threads. Idempotent."""

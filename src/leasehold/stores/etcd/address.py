@@ -9,10 +9,11 @@ from leasehold.domain.durations import is_digits
 from leasehold.domain.nouns import Noun
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
+from leasehold.stores.layout import CONTROL, lanes_option
 
 PORT = 2379
 PREFIX = "leasehold/"
-_WORDS = ("tls", "ca", "cert", "key", "keep_events", "connect_timeout")
+_WORDS = ("tls", "ca", "cert", "key", "keep_events", "connect_timeout", "lanes")
 
 
 class EtcdAddress(Noun):
@@ -29,6 +30,12 @@ class EtcdAddress(Noun):
     keep_events: int = 100_000
     connect_timeout: float | None = None
     """Seconds that connecting to a member may take; None for the default, which depends on their number."""
+    lanes: int | None = None
+    """How many lanes the store is to have; None: as many as it has."""
+
+    def of_lane(self, lane: int) -> EtcdAddress:
+        """Return the address of a lane of this store."""
+        return self if lane == CONTROL else self._replace(prefix=f"{self.prefix}{lane}/")
 
     @property
     def place(self) -> str:
@@ -61,6 +68,7 @@ def parse(url: str) -> EtcdAddress:
         words.get("key"),
         int(words.get("keep_events", "100000")),
         _seconds(words.get("connect_timeout")),
+        lanes_option(words.get("lanes")),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.errors import StoreError
-from leasehold.stores.etcd import journal, messages, rows
+from leasehold.stores.etcd import journal, lanes, messages, rows
 from leasehold.stores.etcd.large_values import id_in, is_reference, whole
 
 TYPE_CHECKING = False
@@ -53,9 +53,11 @@ def ask(store: EtcdStore, replica: Replica, keys: Sequence[str], only: Sequence[
 def learn(store: EtcdStore, replica: Replica, answer: TxnAnswer, only: Sequence[str] | None = None) -> bool:
     """Apply another server's commits, as a failed compare has read them. False if they do not fit the replica."""
     meta, entries, *_ = answer.responses
+    last = rows.only(meta)
+    lanes.check(store.address, rows.meta_of(last).layout, store.layout)
     new = [_entry(store, name, value, only) for name, value in entries.pairs]
     was_blank = replica.is_blank
-    is_known = replica.learn(rows.only(meta), new)
+    is_known = replica.learn(last, new)
     if was_blank and not is_known:  # all of it was read at one moment
         raise StoreError(
             f"the journal in etcd below {store.names.journal_start} has a gap: some keys were deleted; "

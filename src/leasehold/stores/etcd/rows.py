@@ -9,6 +9,7 @@ from leasehold.domain.nouns import Noun
 from leasehold.domain.records import build
 from leasehold.errors import StoreUnsuitable
 from leasehold.stores.codec import pack, unpack, unpack_event
+from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.quick_json import decode, encode
 
 TYPE_CHECKING = False
@@ -48,6 +49,15 @@ class Meta(Noun):
     """Id of the store that wrote it."""
     schema: int = SCHEMA
     """Number of the layout of keys and values."""
+    lane: int = CONTROL
+    """Number of this lane."""
+    lanes: int = 1
+    """How many lanes the store has besides the control lane; 1: it is not divided."""
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that it records."""
+        return Layout(self.lane, self.lanes)
 
 
 def value_of(data: bytes) -> bytes:

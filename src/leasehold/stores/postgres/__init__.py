@@ -15,6 +15,7 @@ import psycopg
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
+from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.postgres import failover, opening
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.cache import PostgresCache
@@ -72,10 +73,15 @@ class PostgresStore(NetworkStore):
         remote=True,
         batch=256,
     )
+    layout = Layout()
 
-    def __init__(self, url: str, *, is_examined: bool = False) -> None:
-        """Open the database, and create the tables if there are none, unless it is only examined."""
-        self.address = parse(url)
+    def __init__(self, url: str, *, lane: int = CONTROL, lanes: int | None = None, is_examined: bool = False) -> None:
+        """Open the database, and create the tables if there are none, unless it is only examined.
+
+        `lane` is the number of the lane to open, and `lanes` how many there must be. See `lane`.
+        """
+        self._url = url
+        self.address = parse(url).of_lane(lane)
         self.connections = PostgresConnections(self.address)
         self.salt = b"%d" % self.address.salt
         self.channel = self.address.channel.encode()
@@ -107,7 +113,9 @@ class PostgresStore(NetworkStore):
         self._listener: NotificationListener | None = None
         self._told: list[Callable[[], None]] = []
         try:
-            opening.prepare(self.connections, is_examined=is_examined)
+            self.layout = opening.prepare(
+                self.connections, lane=lane, lanes=lanes or self.address.lanes, is_examined=is_examined
+            )
         except BaseException:
             self.connections.close()
             raise
@@ -198,6 +206,10 @@ class PostgresStore(NetworkStore):
         """Delete some history beyond its retention; return how many events."""
         values = {"age": self.address.retention_days * _DAY, "rows": self.address.retention_rows, "chunk": CHUNK}
         return int(self.connections.look("prune", values)[0][0])
+
+    def lane(self, number: int) -> PostgresStore:
+        """Open a lane of this store."""
+        return PostgresStore(self._url, lane=number, lanes=self.layout.lanes)
 
     def close(self) -> None:
         """Close all connections. Idempotent."""

@@ -17,6 +17,7 @@ from psycopg.pq import Conninfo
 from leasehold.domain import durations
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
+from leasehold.stores.layout import CONTROL, lanes_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "leasehold"
 LISTEN_VARIABLE = "LEASEHOLD_LISTEN_URL"
-OURS = ("schema", "listen", "synchronous", "pause", "retention_days", "retention_rows")
+OURS = ("schema", "lanes", "listen", "synchronous", "pause", "retention_days", "retention_rows")
 """Parameters of the URL's query that are Leasehold's own."""
 _OWN = ", ".join(f"{name}=" for name in OURS)
 DEFAULTS = {
@@ -56,6 +57,20 @@ class PostgresAddress(Noun):
     pause: int | None
     retention_days: int
     retention_rows: int
+    lanes: int | None = None
+    """How many lanes the store is to have; None: as many as it has."""
+
+    def of_lane(self, lane: int) -> PostgresAddress:
+        """Return the address of a lane of this store."""
+        if lane == CONTROL:
+            return self
+        schema = f"{self.schema}_{lane}"
+        return self._replace(schema=schema, salt=_salt(schema))
+
+    @property
+    def shown(self) -> str:
+        """The place with its schema, for messages."""
+        return f"{self.place}, schema {self.schema}"
 
     @property
     def channel(self) -> str:
@@ -82,12 +97,17 @@ def parse(url: str) -> PostgresAddress:
         make_conninfo("", **(libpq if listen is None else _libpq(listen, "listen"))),
         _place(libpq),
         schema,
-        int.from_bytes(blake2b(f"leasehold {schema}".encode(), digest_size=8).digest(), signed=True),
+        _salt(schema),
         _yes_or_no(ours.get("synchronous", "no")),
         _pause(ours.get("pause")),
         _number(ours, "retention_days", 30),
         _number(ours, "retention_rows", 1_000_000),
+        lanes_option(ours.get("lanes")),
     )
+
+
+def _salt(schema: str) -> int:
+    return int.from_bytes(blake2b(f"leasehold {schema}".encode(), digest_size=8).digest(), signed=True)
 
 
 def _check_theirs(words: list[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ import psycopg
 from leasehold.domain.nouns import Noun
 from leasehold.stores.postgres.connections import ask, connect
 from leasehold.stores.postgres.failures import explained
-from leasehold.stores.postgres.opening import has_tables
+from leasehold.stores.postgres.opening import layout_of
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
 TYPE_CHECKING = False
@@ -52,7 +52,8 @@ def look(store: PostgresStore) -> PostgresFacts:
     connections = store.connections
     try:
         with connections.looking() as connection:
-            version = SCHEMA_VERSION if has_tables(connections, connection) else 0
+            has_tables = layout_of(connections.address, connections.queries, connection) is not None
+            version = SCHEMA_VERSION if has_tables else 0
             may_create = bool(ask(connection, connections.queries["may_create"])[-1][0][0])
             if not version:
                 return PostgresFacts(version, may_create)

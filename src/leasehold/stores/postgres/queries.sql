@@ -27,7 +27,7 @@ SELECT {schema}.end_turn(
 
 -- name: whole_turn
 SELECT {schema}.whole_turn(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24
 )
 
 -- name: commit
@@ -99,6 +99,9 @@ SELECT system, timeline FROM {schema}.meta;
 -- name: version
 SELECT version FROM {schema}.meta;
 
+-- name: layout
+SELECT lane, lanes FROM {schema}.meta;
+
 -- name: exists
 -- From the catalog itself: `to_regclass` may use a cache from before the lock was taken.
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = '{schema}' AND tablename = 'meta';
@@ -122,8 +125,8 @@ SELECT
 FROM {schema}.meta, {schema}.latest;
 
 -- name: first_meta
-INSERT INTO {schema}.meta (version, database, system, timeline, epoch, opens_at, longest)
-VALUES (%(version)s, %(database)s, %(system)s, %(timeline)s, 1, 0, %(longest)s);
+INSERT INTO {schema}.meta (version, database, system, timeline, epoch, opens_at, longest, lane, lanes)
+VALUES (%(version)s, %(database)s, %(system)s, %(timeline)s, 1, 0, %(longest)s, %(lane)s, %(lanes)s);
 
 -- name: meta_for_update
 SELECT system, timeline, longest FROM {schema}.meta FOR UPDATE;

@@ -56,7 +56,9 @@ CREATE TABLE {schema}.meta (
     timeline text NOT NULL, -- and its timeline
     epoch integer NOT NULL, -- how often that changed
     opens_at bigint NOT NULL, -- nothing new is granted before this time, see docs/how-to/postgresql.md
-    longest bigint NOT NULL -- the longest TTL that was ever granted, in microseconds
+    longest bigint NOT NULL, -- the longest TTL that was ever granted, in microseconds
+    lane integer NOT NULL, -- the number of this lane; 0: the control lane, or a store that is not divided
+    lanes integer NOT NULL -- how many lanes the store has besides the control lane; 1: it is not divided
 );
 
 -- The journal: the net effect of changes that are not in `folded` yet. A row without a body is a dropped entry.
@@ -151,7 +153,9 @@ CREATE FUNCTION {schema}.begin_turn(
     OUT of_opening bigint,
     OUT of_longest bigint,
     OUT here text,
-    OUT is_synchronous boolean
+    OUT is_synchronous boolean,
+    OUT of_lane integer,
+    OUT of_lanes integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
     needed text[] := string_to_array(in_missing, E'\x1f');
@@ -180,8 +184,10 @@ BEGIN
         longest,
         substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8),
         current_setting('synchronous_standby_names') <> ''
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
-    INTO is_now, next_fence, of_meta, of_timeline, of_opening, of_longest, here, is_synchronous
+            AND current_setting('synchronous_commit') IN ('on', 'remote_apply'),
+        lane,
+        lanes
+    INTO is_now, next_fence, of_meta, of_timeline, of_opening, of_longest, here, is_synchronous, of_lane, of_lanes
     FROM {schema}.meta;
     SELECT number, id, since INTO last_number, last_id, of_journal FROM {schema}.turn ORDER BY number DESC LIMIT 1;
     IF of_journal IS NOT NULL THEN
@@ -290,6 +296,8 @@ CREATE FUNCTION {schema}.whole_turn(
     in_timeline text,
     in_opening bigint,
     in_synchronous boolean,
+    in_lane integer,
+    in_lanes integer,
     in_id text, -- and this one; null: only take it
     in_keys text,
     next_fence bigint,
@@ -323,7 +331,7 @@ BEGIN
     END IF;
     clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
     SELECT
-        turn.number, turn.id, turn.pages, meta.version, meta.timeline, meta.opens_at,
+        turn.number, turn.id, turn.pages, meta.version, meta.timeline, meta.opens_at, meta.lane, meta.lanes,
         fence.last_value AS fence, latest.last_value AS latest,
         CASE WHEN event_seq.is_called THEN event_seq.last_value ELSE 0 END AS seq
     INTO known
@@ -337,6 +345,8 @@ BEGIN
         AND known.timeline = in_timeline
         AND known.opens_at = in_opening
         AND known.fence = in_fence
+        AND known.lane = in_lane
+        AND known.lanes = in_lanes
         AND in_now BETWEEN greatest(known.latest, clock - in_lag) AND clock
         AND in_timeline = substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
         AND (

@@ -18,6 +18,7 @@ import psycopg
 
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
+from leasehold.stores.layout import Layout, other_layout
 from leasehold.stores.postgres.failures import not_synchronous, other_schema
 from leasehold.stores.postgres.last_turn import LastTurn
 from leasehold.stores.postgres.queries import SCHEMA_VERSION
@@ -167,10 +168,13 @@ class PostgresTransaction:
             self._store.there_are_too_many()
 
     def _check(self, state: Values) -> None:
-        version, timeline, opens_at, longest, here, is_synchronous = state
+        version, timeline, opens_at, longest, here, is_synchronous, lane, lanes = state
         store = self._store
         if number_of(version) != SCHEMA_VERSION:
             raise other_schema(store.address, number_of(version), SCHEMA_VERSION)
+        found = Layout(number_of(lane), number_of(lanes))
+        if found != store.layout:
+            raise other_layout(store.address.shown, found, store.layout)
         if timeline != here:
             store.was_promoted()
             raise Conflict("the database was promoted from a standby")
@@ -225,6 +229,8 @@ class PostgresTransaction:
             self._timeline,
             b"%d" % self._opens_at,
             b"t" if store.address.synchronous else b"f",
+            b"%d" % store.layout.lane,
+            b"%d" % store.layout.lanes,
         ]
 
     # ----------------------------------------------------------------------------------------- writing

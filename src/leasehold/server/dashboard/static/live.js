@@ -77,7 +77,7 @@ export class Live {
   async snapshot() {
     const newest = await get("/v1/history", { limit: 1 });
     const [leases] = await Promise.all([get("/v1/leases"), this.#lookAtGraph()]);
-    this.state.seq = newest.events[0]?.seq ?? 0;
+    this.state.begin(newest.events[0]?.seq ?? 0);
     this.pending = [];
     this.state.load(leases.leases);
     this.tell("events");

@@ -58,21 +58,23 @@ const NAMES_MOST = 8; // so many names of one lease, or of its queue, are fetche
 const WAITERS_MOST = 50;
 const EVENTS_MOST = 30;
 
+const newestFirst = (a, b) => (a.at === b.at ? b.seq - a.seq : a.at < b.at ? 1 : -1);
+
 // The events of these names, the newest first, or why they cannot be fetched.
 async function lately(resources, space) {
   try {
     const told = await Promise.all(resources.slice(0, NAMES_MOST).map((resource) => get("/v1/history", { resource, space, limit: EVENTS_MOST })));
     const events = new Map(told.flatMap((each) => each.events).map((event) => [event.seq, event]));
-    const lines = [...events.values()].sort((a, b) => b.seq - a.seq).slice(0, EVENTS_MOST).map(eventLine);
+    const lines = [...events.values()].sort(newestFirst).slice(0, EVENTS_MOST).map(eventLine);
     return lines.length ? lines : [el("li", {}, "Nothing yet.")];
   } catch (error) {
     return [el("li", { class: "trouble" }, error.message)];
   }
 }
 
-// True if one of its names has a later event.
-const hasHappened = (state, lease, seq) => state.latest.some((event) =>
-  event.seq > seq && event.space === lease.space && event.resources.some((name) => lease.resources.includes(name)));
+// True if one of its names has an event that came after this one.
+const hasHappened = ({ latest }, lease, last) => latest.slice(0, latest.indexOf(last) + 1 || latest.length).some((event) =>
+  event !== last && event.space === lease.space && event.resources.some((name) => lease.resources.includes(name)));
 
 // The state of every name that it covers, and requests that wait for it for a name that overlaps with it.
 async function lookAt(app, lease) {
@@ -92,7 +94,7 @@ export function openLease(app, lease) {
   opened = lease.id;
   const remaining = el("span"), since = el("span"), queue = el("div", { class: "queue" }), context = el("div");
   const events = el("ol", { class: "events" }, el("li", {}, "Loading …"));
-  let waiters = [], known = null, seq = 0, isLooking = false;
+  let waiters = [], known = null, last, isLooking = false;
   const buttons = app.me.can.includes("force_release") && el("p", { class: "buttons" },
     el("button", { type: "button", class: "danger", onclick: () => forceRelease(lease) }, "Force-release"),
     el("button", { type: "button", onclick: () => steal(lease) }, "Steal"));
@@ -107,12 +109,12 @@ export function openLease(app, lease) {
     say(since, `${moment(lease.acquired)} (${ago(lease.acquired)})`);
     for (const [node, from] of waiters) say(node, ` for ${span(now() - from)}`);
     if (buttons) buttons.hidden = !live; // a lease that is over cannot be ended
-    if (hasHappened(app.state, lease, seq)) look();
+    if (hasHappened(app.state, lease, last)) look();
   };
   const look = async () => {
     if (isLooking) return;
     isLooking = true;
-    seq = app.state.seq;
+    last = app.state.latest[0];
     try {
       const [seen, lines] = await Promise.all([lookAt(app, lease), lately(lease.resources, lease.space)]);
       if (opened !== lease.id) return;

@@ -3,16 +3,24 @@
 const ENDS = new Set(["released", "expired", "forced", "cancelled"]);
 const MODES = { X: "exclusive", S: "shared", N: "slots" };
 const LATEST_MOST = 300;
+const LANES = 256; // what is left of an event's number is that of its lane: only there do numbers tell the order
 
 export class State {
   constructor() {
     this.leases = new Map();
     this.latest = []; // events, newest first
-    this.seq = 0;
+    this.seq = 0; // of the event that was applied last
+    this.lanes = new Map(); // of each lane, the newest event
     this.version = 0; // grows with every change of the leases
     this.doubtful = false; // an event of a lease that is not known: fetch a snapshot
     this.rate = []; // times of events, for events a second
     this.seen = 0;
+  }
+
+  // From here on, events after this one arrive.
+  begin(seq) {
+    this.seq = seq;
+    this.lanes = new Map([[seq % LANES, seq]]);
   }
 
   load(leases) {
@@ -23,7 +31,8 @@ export class State {
 
   apply(events) {
     for (const event of events) {
-      if (event.seq <= this.seq) continue;
+      if (event.seq <= (this.lanes.get(event.seq % LANES) ?? 0)) continue;
+      this.lanes.set(event.seq % LANES, event.seq);
       this.seq = event.seq;
       this.seen++;
       this.#applyOne(event);
