@@ -176,6 +176,8 @@ def admin(ask: Asker) -> None:
     assert ask("keys revoke", key)["code"] == "not_found"
     assert ask("serve --port x")["code"] in ("invalid", "error"), "the latter where the extra is not installed"
     ask("gc")
+    ask("lanes")
+    assert ask("lanes 4")["code"] == ask("lanes four")["code"] == "invalid"
     ask("doctor")
     ask("completion fish")
     assert ask("completion tcsh")["code"] == "invalid"

@@ -86,8 +86,8 @@ CLOSING = (
     Mutant(
         "a server whose writes all fail is ready",
         "locks/hosted.py",
-        "            await self._driver.ask(Beat(self._engine.key, BEATS * self._store.capabilities.beat))\n",
-        "            await self._driver.ask(Beat(self._engine.key, None))\n",
+        "        await self.driver.ask(Beat(self.engine.key, BEATS * self.store.capabilities.beat))\n",
+        "        await self.driver.ask(Beat(self.engine.key, None))\n",
         ("tests/server/test_health.py", "-k", "each_write"),
     ),
     Mutant(

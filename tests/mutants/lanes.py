@@ -7,6 +7,7 @@ from tests.mutants.kinds import Mutant
 LANES = "tests/routing/test_lanes.py"
 LAYOUT = "tests/routing/test_layout.py"
 JOINING = "tests/routing/test_joining.py"
+DIVIDING = "tests/routing/test_dividing.py"
 SERVERS = "tests/routing/test_servers.py"
 DIVIDED = (
     Mutant(
@@ -66,18 +67,39 @@ DIVIDED = (
         (LAYOUT, "-k", "postgres and another_number"),
     ),
     Mutant(
-        "lanes: a lane that is gone is made anew",
-        "stores/postgres/opening.py",
-        "        if found is None and lane == CONTROL and not is_examined:\n",
-        "        if found is None and not is_examined:\n",
-        (LAYOUT, "-k", "postgres and made_anew"),
-    ),
-    Mutant(
         "lanes: etcd is divided although it is in use",
         "stores/etcd/lanes.py",
         "        [messages.absent(name) for name in names],\n",
         "        [],\n",
-        (LAYOUT, "-k", "etcd and one_number_wins"),
+        (LAYOUT, "-k", "in_use_is_not_divided"),
+    ),
+    Mutant(
+        "lanes: after a change, fences begin where the lane's own ended",
+        "stores/postgres/dividing.py",
+        "        highest = {name: max(column)",
+        "        highest = {name: min(column)",
+        (DIVIDING, "-k", "fences_rise"),
+    ),
+    Mutant(
+        "lanes: after a change, a lane does not say that anything may have changed",
+        "stores/postgres/dividing.py",
+        'self._queries[lane]["fold_all"], {"id": os.urandom(16).hex()}',
+        'self._queries[lane].in_schema("SELECT {schema}.fold()")',
+        (DIVIDING, "-k", "missed_two_changes"),
+    ),
+    Mutant(
+        "lanes: after a change, records of one lane stay where they were",
+        "stores/postgres/dividing.py",
+        "        for source, target in product(self._before, self._after):\n",
+        "        for source, target in product(self._before[1:], self._after):\n",
+        (DIVIDING, "-k", "goes_with_its_space"),
+    ),
+    Mutant(
+        "lanes: a change forgets the history of lanes",
+        "stores/postgres/dividing.py",
+        "        self._join_histories()\n",
+        "",
+        (DIVIDING, "-k", "goes_with_its_space"),
     ),
     Mutant(
         "lanes: a server submits to the control lane",

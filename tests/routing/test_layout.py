@@ -16,7 +16,7 @@ import leasehold
 from leasehold.domain.outcomes import Granted, Held
 from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
 from leasehold.routing.lanes import every_lane, lane_of_space
-from leasehold.stores.etcd import EtcdStore, messages, rows
+from leasehold.stores.etcd import EtcdStore, lanes, messages, rows
 from leasehold.stores.layout import Layout
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
@@ -210,6 +210,22 @@ def test_a_process_that_saw_an_empty_etcd_is_refused_once_it_is_divided() -> Non
         for _ in range(3):
             with pytest.raises(StoreUnsuitable, match="has 4 lanes, and this process was to work with 1 lane"):
                 early.acquire("r", ttl=60)
+
+
+def test_an_etcd_store_that_is_in_use_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process takes a lease after this one has found the place empty."""
+    divide = lanes._divide
+    with _on_etcd() as place, leasehold.connect(place.url(), holder="ada") as early:
+
+        def divide_late(store: EtcdStore, number: int) -> bytes:
+            take(early, "r")
+            return divide(store, number)
+
+        monkeypatch.setattr(lanes, "_divide", divide_late)
+        with pytest.raises(StoreUnsuitable, match="has 1 lane, and this process was to work with 4 lanes"):
+            leasehold.connect(place.url(LANES))
+        with leasehold.connect(place.url(), holder="bob") as late:
+            assert isinstance(late.acquire("r", ttl=60), Held)
 
 
 def test_a_lane_is_no_store_of_its_own(place: Place) -> None:

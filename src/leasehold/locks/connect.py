@@ -142,6 +142,26 @@ async def open_served(
     return Served(stores, rules, asyncio.get_running_loop(), space=choice.space)
 
 
+def divide(choice: Choice, lanes: int | None = None) -> tuple[int, int]:
+    """Return how many lanes a store had, and has now; change their number if one is given."""
+    from leasehold.stores.layout import LANES_MOST  # noqa: PLC0415 (rare)
+
+    if is_served(choice.url):
+        raise InvalidInput("url", "is that of a server: run this command where the store is, with --url")
+    wanted = None if lanes is None else checks.number(lanes, "lanes", 1, LANES_MOST)
+    store = open_store(choice.store_url, why=choice.why)
+    try:
+        before = store.layout.lanes if is_networked(store) else 1
+        if wanted is None or wanted == before:
+            return before, before
+        if not is_networked(store):
+            raise InvalidInput("lanes", f"must be 1: a store in {store.capabilities.name} is never divided")
+        store.divide(wanted)
+        return before, wanted
+    finally:
+        store.close()
+
+
 def lanes_of(store: NetworkStore) -> range:
     """Return the numbers of the lanes that have spaces; none if the store is not divided."""
     return range(1, store.layout.lanes + 1) if store.layout.is_divided else range(0)

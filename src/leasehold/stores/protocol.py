@@ -207,3 +207,10 @@ class NetworkStore(Store, Protocol):
     def lane(self, number: int) -> NetworkStore:
         """Open a lane of this store, which is divided. Other threads may use this store meanwhile."""
         raise StoreError(f"there is no lane {number}: this store is not divided")
+
+    def divide(self, lanes: int) -> None:
+        """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""
+        raise StoreError(
+            f"the number of lanes of a store in {self.capabilities.name} cannot be changed. Create another one: give "
+            f"another place in the URL, with lanes={lanes}"
+        )

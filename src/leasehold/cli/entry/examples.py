@@ -164,6 +164,14 @@ Clean-up also happens by itself; this command does it now.
 examples:
   leasehold gc
 """,
+    "lanes": """
+Only a store on PostgreSQL can be divided anew. Leases stay held. Every server and program that has the store open is
+refused from then on: start them again. Name the store by --url or LEASEHOLD_URL, as its owner.
+
+examples:
+  leasehold lanes
+  leasehold lanes 4 --url postgresql://owner@db.example/locks
+""",
     "lock acquire": """
 Accepts the options of grite's documentation and of its program, on any store. Locks of grite itself in this
 repository (refs/grite/locks/) count as held by others.

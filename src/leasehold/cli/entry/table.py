@@ -10,6 +10,7 @@ from leasehold.cli.command_line import CliArgument, CliVerb, Flag
 from leasehold.cli.entry.families import FAMILY_VERBS
 from leasehold.cli.entry.quick import (
     COMMON,
+    CONNECT_TIMEOUT,
     HOT,
     JSON,
     MAX_SKEW,
@@ -19,6 +20,7 @@ from leasehold.cli.entry.quick import (
     TOKEN_FILE,
     TOKEN_IN,
     TTL,
+    URL,
 )
 
 ADMIN = (
@@ -158,6 +160,13 @@ _VERBS = (
         "admin:collect",
         (),
         (MAX_SKEW, *COMMON),
+    ),
+    CliVerb(
+        "lanes",
+        "show how many lanes a store has, or change their number",
+        "lanes:lanes",
+        (CliArgument("lanes", "the new number, 1 to 16", "?"),),
+        (JSON, URL, CONNECT_TIMEOUT),
     ),
     CliVerb(
         "guard",

@@ -211,6 +211,12 @@ class PostgresStore(NetworkStore):
         """Open a lane of this store."""
         return PostgresStore(self._url, lane=number, lanes=self.layout.lanes)
 
+    def divide(self, lanes: int) -> None:
+        """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""
+        from leasehold.stores.postgres.dividing import change_lanes  # noqa: PLC0415 (rare)
+
+        change_lanes(self, lanes)
+
     def close(self) -> None:
         """Close all connections. Idempotent."""
         if self._listener is not None and not self.connections.is_inherited():

@@ -75,11 +75,12 @@ def _create(connections: PostgresConnections, connection: Connection, lanes: int
         if found is not None:
             return found  # another server was faster
         for lane in range(lanes + 1) if lanes > 1 else [CONTROL]:
-            _create_lane(address.of_lane(lane), connection, Layout(lane, lanes))
+            create_lane(address.of_lane(lane), connection, Layout(lane, lanes))
     return Layout(CONTROL, lanes)
 
 
-def _create_lane(address: PostgresAddress, connection: Connection, layout: Layout) -> None:
+def create_lane(address: PostgresAddress, connection: Connection, layout: Layout) -> None:
+    """Create the tables of one lane, in the transaction under way."""
     queries = Queries(address.schema)
     there = layout_of(address, queries, connection)
     if there is not None:

@@ -145,3 +145,45 @@ SET
             FROM {schema}.latest
         ) + %(pause)s
     );
+
+-- name: patience
+SELECT set_config('lock_timeout', %(patience)s, true);
+
+-- name: fold_all
+-- As a turn of its own, which changed anything: no server may go on with what it remembers.
+SELECT {schema}.fold();
+INSERT INTO {schema}.turn (number, id, keys) SELECT coalesce(max(number), 0) + 1, %(id)s, NULL FROM {schema}.turn;
+
+-- name: move_records
+-- Those of spaces: the first byte of a key's hash is that of its space.
+WITH gone AS (
+    DELETE FROM {schema}.folded
+    WHERE substr(key, 1, 1) IN ('n', 'a', 'q') AND ('x' || substr(key, 2, 2))::bit(8)::integer %% %(lanes)s + 1 = %(lane)s
+    RETURNING key, id, due, body
+)
+INSERT INTO {target}.folded (key, id, due, body) SELECT key, id, due, body FROM gone;
+
+-- name: told
+SELECT at, told, kinds, events, (SELECT lane FROM {schema}.meta) AS lane, seq FROM {schema}.history;
+
+-- name: last_event
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {schema}.event_seq;
+
+-- name: join_histories
+-- All turns of all lanes by time, with numbers after that of the last event; then those with the old numbers go.
+INSERT INTO {schema}.history (seq, at, told, kinds, events)
+SELECT %(last)s + sum(told.told) OVER (ORDER BY told.at, told.lane, told.seq), told.at, told.told, told.kinds, told.events
+FROM (/* told */) AS told;
+DELETE FROM {schema}.history WHERE seq <= %(last)s;
+SELECT setval('{schema}.event_seq', max(seq)) FROM {schema}.history HAVING count(*) > 0;
+
+-- name: forget_history
+DELETE FROM {schema}.history;
+
+-- name: counters
+SELECT fence.last_value, latest.last_value, meta.opens_at, meta.longest
+FROM {schema}.fence, {schema}.latest, {schema}.meta;
+
+-- name: set_counters
+SELECT setval('{schema}.fence', %(fence)s, false), setval('{schema}.latest', %(latest)s);
+UPDATE {schema}.meta SET lanes = %(lanes)s, opens_at = %(opens_at)s, longest = %(longest)s;

@@ -1,0 +1,179 @@
+"""The number of lanes of a store changes: nothing is lost, no fence falls, and nobody goes on with the old number."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import leasehold
+from leasehold.config import settings
+from leasehold.domain.outcomes import Granted, Held
+from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
+from leasehold.locks.connect import divide
+from leasehold.stores.postgres.address import parse
+from leasehold.testing.conformance.asking import take
+from tests.kit import etcd, postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from leasehold.domain.events import Event
+    from leasehold.domain.leases import Lease
+    from leasehold.locks.sync import Locks
+
+SPACES = [f"team-{number}" for number in range(24)]
+LANES_MOST = 16
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with postgres.schema() as url, ExitStack() as stack:
+        yield url
+        with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+            for lane in range(1, LANES_MOST + 1):
+                connection.execute(f"DROP SCHEMA IF EXISTS {parse(url).schema}_{lane} CASCADE")
+        stack.close()
+
+
+def change(url: str, lanes: int | None = None) -> tuple[int, int]:
+    return divide(settings.find(url), lanes)
+
+
+def held(locks: Locks) -> dict[str, Lease]:
+    found = locks.list()
+    assert isinstance(found, tuple)
+    return {lease.id: lease._replace(as_of_us=0) for lease in found}
+
+
+def told(locks: Locks, space: str) -> list[Event]:
+    found = locks.history(space=space, limit=1_000)
+    assert isinstance(found, tuple)
+    return [event._replace(seq=0) for event in found]
+
+
+@pytest.mark.parametrize("numbers", [(1, 4), (4, 1), (4, 2), (2, 5), (3, 1, 3), (16, 2, 16)], ids=str)
+def test_everything_goes_with_its_space(url: str, numbers: tuple[int, ...]) -> None:
+    chance = random.Random(str(numbers))
+    with leasehold.connect(f"{url}&lanes={numbers[0]}", holder="ada") as locks:
+        tokens = {}
+        for number in range(60):
+            granted = take(locks, f"r{number}", space=chance.choice(SPACES))
+            tokens[granted.lease.id] = granted.token
+        for id_ in chance.sample(sorted(tokens), 20):
+            assert locks.release(id_, tokens.pop(id_))
+        session = locks.start_session(ttl=600, space=SPACES[0])
+        created = locks.create_key(role="agent", name="ci", space=SPACES[0])
+        before, histories = held(locks), [told(locks, space) for space in SPACES]
+    for lanes in numbers[1:]:
+        change(url, lanes)
+    with leasehold.connect(url, holder="ada") as ada, leasehold.connect(url, holder="bob") as bob:
+        assert held(ada) == before
+        assert [told(bob, space) for space in SPACES] == histories
+        highest = max(lease.fence for lease in before.values())
+        for id_, lease in before.items():
+            name, space = lease.resources[0], lease.space
+            assert isinstance(bob.acquire(name, ttl=60, space=space), Held)
+            assert ada.renew(id_, tokens[id_])
+            assert bob.release(id_, tokens[id_])
+            assert take(bob, name, space=space).lease.fence > highest
+        assert bob.end_session(session.secret, space=SPACES[0])  # type: ignore[union-attr] # it was started
+        keys = bob.keys()
+        assert [key.id for key in keys] == [created.key.id]  # type: ignore[union-attr] # it was created
+
+
+def test_fences_rise_above_those_of_every_lane(url: str) -> None:
+    """Also above those of a lane that is given up, whose names go elsewhere."""
+    with leasehold.connect(f"{url}&lanes=4", holder="ada") as locks:
+        fences = {}
+        for number, space in enumerate(SPACES):
+            for _ in range(1 + 5 * (number % 4)):
+                granted = take(locks, "r", space=space)
+                locks.release(granted.lease.id, granted.token)
+                fences[space] = granted.lease.fence
+    for lanes in (2, 1, 3):
+        change(url, lanes)
+        with leasehold.connect(url, holder="ada") as locks:
+            for space, fence in fences.items():
+                granted = take(locks, "r", space=space)
+                locks.release(granted.lease.id, granted.token)
+                assert granted.lease.fence > fence
+                fences[space] = granted.lease.fence
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 2), (4, 1)])
+@pytest.mark.parametrize("cycles", [1, 60], ids=["a new one", "one that decides before its turn"])
+def test_a_server_that_goes_on_is_refused(url: str, before: int, after: int, cycles: int) -> None:
+    with leasehold.connect(f"{url}&lanes={before}", holder="ada") as stale:
+        for space in SPACES[:8]:
+            take(stale, "held", space=space)
+            for _ in range(cycles):
+                granted = take(stale, "r", space=space)
+                stale.release(granted.lease.id, granted.token)
+        assert change(url, after) == (before, after)
+        with leasehold.connect(url, holder="bob") as fresh:
+            for space in SPACES[:8]:
+                for name in ("r", "held", "new"):
+                    with pytest.raises(StoreUnsuitable):
+                        stale.acquire(name, ttl=60, space=space)
+                assert isinstance(fresh.acquire("held", ttl=60, space=space), Held)
+                take(fresh, "r", space=space)
+
+
+def test_a_server_that_missed_two_changes_is_not_believed(url: str) -> None:
+    """It finds its number again, but what it remembers is of the time before."""
+    with leasehold.connect(f"{url}&lanes=4", holder="ada") as stale:
+        for space in SPACES:
+            for _ in range(10):
+                granted = take(stale, "r", space=space)
+                stale.release(granted.lease.id, granted.token)
+        change(url, 2)
+        with leasehold.connect(url, holder="bob") as between:
+            for space in SPACES:
+                take(between, "r", space=space)
+        change(url, 4)
+        for space in SPACES:
+            try:
+                outcome = stale.acquire("r", ttl=60, space=space)
+            except StoreError:
+                outcome = stale.acquire("r", ttl=60, space=space)  # its lane was made anew: it asks for all of it
+            assert isinstance(outcome, Held)
+
+
+def test_a_change_that_fails_changes_nothing(url: str) -> None:
+    with leasehold.connect(f"{url}&lanes=2", holder="ada") as locks:
+        granted = [take(locks, "r", space=space) for space in SPACES]
+        with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {parse(url).schema}_3")
+            connection.execute(f"CREATE TABLE {parse(url).schema}_3.folded (somebody text)")
+        with pytest.raises(StoreError):
+            change(url, 4)
+        assert change(url) == (2, 2)
+        for each in granted:
+            assert locks.renew(each.lease.id, each.token)
+        assert isinstance(locks.acquire("another", ttl=60), Granted)
+
+
+def test_the_same_number_changes_nothing(url: str) -> None:
+    with leasehold.connect(f"{url}&lanes=2") as locks:
+        assert change(url, 2) == (2, 2)
+        take(locks, "r")
+
+
+@pytest.mark.parametrize("lanes", [0, 17, -1])
+def test_a_number_that_cannot_be_is_refused(url: str, lanes: int) -> None:
+    with pytest.raises(InvalidInput):
+        change(url, lanes)
+
+
+def test_other_stores_say_what_to_do(tmp_path: object) -> None:
+    assert change(f"sqlite:///{tmp_path}/locks.db") == (1, 1)
+    with pytest.raises(InvalidInput, match="must be 1"):
+        change(f"sqlite:///{tmp_path}/locks.db", 4)
+    with pytest.raises(InvalidInput, match="where the store is"):
+        change("http://127.0.0.1:1", 4)
+    with pytest.raises(StoreError, match="Create another one"):
+        change(etcd.empty(), 4)
