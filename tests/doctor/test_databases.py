@@ -200,3 +200,35 @@ def test_a_member_that_does_not_answer_is_named() -> None:
     assert findings["reachable"].ok
     assert findings["members"].ok is None
     assert findings["members"].text.startswith(f"{dead}: ")
+
+
+# ------------------------------------------------------------------------------------------------- lanes
+
+
+@pytest.mark.parametrize("kind", ["postgres", "etcd"])
+def test_leases_of_every_lane_are_counted(kind: str) -> None:
+    with schema(3) as divided:
+        url = divided if kind == "postgres" else f"{etcd.empty()}?lanes=3"
+        with leasehold.connect(url) as locks:
+            for number in range(12):
+                assert locks.acquire("r", ttl=60, space=f"team-{number}")
+        findings = found(url)
+    assert findings["leases"].text == "12 live"
+    assert findings["lanes"].text == "its spaces are divided among 3 lanes"
+
+
+def test_a_role_needs_its_rights_in_every_lane() -> None:
+    with schema(2) as url:
+        PostgresStore(url).close()
+        address = parse(url)
+        name = f"role_{address.schema}"
+        admin(f"CREATE ROLE {name} LOGIN")
+        try:
+            for lane in range(3):
+                queries = Queries(address.of_lane(lane).schema)
+                kept = [line for line in GRANTS if lane != 2 or " ON {schema}.page " not in line]
+                admin(queries.in_schema("\n".join(kept)).replace("{role}", name))
+            told = found(url.replace("postgres@", f"{name}@"))["permissions"]
+            assert (told.ok, f"on {address.schema}_2.page" in told.text) == (False, True)
+        finally:
+            admin(f"DROP OWNED BY {name}; DROP ROLE {name}")

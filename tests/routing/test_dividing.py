@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -177,3 +180,13 @@ def test_other_stores_say_what_to_do(tmp_path: object) -> None:
         change("http://127.0.0.1:1", 4)
     with pytest.raises(StoreError, match="Create another one"):
         change(etcd.empty(), 4)
+
+
+def test_a_command_shows_and_changes_the_number(url: str) -> None:
+    def run(*words: str) -> str:
+        command = [sys.executable, "-m", "leasehold.cli", "lanes", "--url", url, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    assert run() == "1 lane\n"
+    assert run("4").splitlines()[0] == "4 lanes, before 1. Start every server of this store again:"
+    assert json.loads(run("--json"))["data"] == {"lanes": 4, "before": 4}

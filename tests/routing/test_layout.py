@@ -20,7 +20,7 @@ from leasehold.stores.etcd import EtcdStore, lanes, messages, rows
 from leasehold.stores.layout import Layout
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
-from leasehold.testing.conformance.asking import take
+from leasehold.testing.conformance.asking import take, until
 from leasehold.testing.processes import in_a_process
 from tests.kit import etcd, postgres
 
@@ -268,13 +268,30 @@ def test_every_lane_says_which_one_it_is() -> None:
         assert [store.layout for store in (control, *lanes)] == [Layout(lane, LANES) for lane in every_lane(LANES)]
 
 
+def _connections(url: str) -> int:
+    with psycopg.connect(url.partition("?")[0]) as connection:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+        found = connection.execute(asked, [parse(url).schema]).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
 @pytest.mark.parametrize("threaded", [False, True])
 def test_a_command_in_one_space_opens_one_lane(threaded: bool) -> None:
     with postgres.schema(LANES) as url:
-        name = parse(url).schema
-        with leasehold.connect(f"{url}&application_name={name}", threaded=threaded) as locks:
+        named = f"{url}&application_name={parse(url).schema}"
+        with leasehold.connect(named, threaded=threaded) as locks:
             granted = take(locks, "r", space=SPACES[2])
             locks.renew(granted.lease.id, granted.token)
-            with psycopg.connect(url.partition("?")[0]) as connection:
-                asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-                assert connection.execute(asked, [name]).fetchone() == (2,)  # and the control lane
+            assert _connections(url) == 2  # and the control lane
+
+
+def test_lanes_share_the_connections_that_read() -> None:
+    with postgres.schema(LANES) as url:
+        with leasehold.connect(f"{url}&application_name={parse(url).schema}") as locks:
+            for space in SPACES:
+                take(locks, "r", space=space)
+            for _ in range(3):
+                assert len(locks.list()) == len(locks.history(kinds=["granted"])) == LANES  # type: ignore[arg-type]
+            assert _connections(url) == LANES + 2  # each lane writes, and so does the control lane; one reads
+        until(lambda: _connections(url) == 0, "all are closed")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Drop, Put, Record
     from leasehold.domain.events import Event
     from leasehold.stores import HistoryQuery
-    from leasehold.stores.postgres.connections import Connection
+    from leasehold.stores.postgres.connections import Connection, IdleReaders
     from leasehold.stores.postgres.last_turn import LastTurn
 
 __all__ = ["PostgresStore"]
@@ -75,14 +75,23 @@ class PostgresStore(NetworkStore):
     )
     layout = Layout()
 
-    def __init__(self, url: str, *, lane: int = CONTROL, lanes: int | None = None, is_examined: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        lane: int = CONTROL,
+        lanes: int | None = None,
+        readers: IdleReaders | None = None,
+        is_examined: bool = False,
+    ) -> None:
         """Open the database, and create the tables if there are none, unless it is only examined.
 
-        `lane` is the number of the lane to open, and `lanes` how many there must be. See `lane`.
+        `lane` is the number of the lane to open, and `lanes` how many there must be; lanes share their `readers`. See
+        `lane`.
         """
         self._url = url
         self.address = parse(url).of_lane(lane)
-        self.connections = PostgresConnections(self.address)
+        self.connections = PostgresConnections(self.address, readers)
         self.salt = b"%d" % self.address.salt
         self.channel = self.address.channel.encode()
         self.cache = PostgresCache()
@@ -209,7 +218,7 @@ class PostgresStore(NetworkStore):
 
     def lane(self, number: int) -> PostgresStore:
         """Open a lane of this store."""
-        return PostgresStore(self._url, lane=number, lanes=self.layout.lanes)
+        return PostgresStore(self._url, lane=number, lanes=self.layout.lanes, readers=self.connections.readers)
 
     def divide(self, lanes: int) -> None:
         """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""

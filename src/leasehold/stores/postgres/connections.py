@@ -50,15 +50,56 @@ def ask(connection: Connection, text: str, values: dict[str, Any] | None = None)
             return found
 
 
+class IdleReaders:
+    """Idle connections for reading, which all lanes of a store share. The last of them closes the connections."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._users = 0
+
+    def join(self) -> None:
+        """Count one more user."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """Count one user less; without any, close the connections."""
+        with self._lock:
+            self._users -= 1
+        if not self._users:
+            self.forget()
+
+    def take(self) -> Connection | None:
+        """Return an idle connection, or None."""
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection that is idle again, or close it if there are enough."""
+        with self._lock:
+            if len(self._idle) < IDLE_MOST and self._users and not connection.closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def forget(self) -> None:
+        """Close idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
 class PostgresConnections:
     """One connection that writes, and a few that read."""
 
-    def __init__(self, address: PostgresAddress) -> None:
+    def __init__(self, address: PostgresAddress, readers: IdleReaders | None = None) -> None:
         self.address = address
         self.queries = Queries(address.schema)
+        self.readers = readers or IdleReaders()
+        self.readers.join()
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
         self._writer: Connection | None = None
         self.closed = False
 
@@ -98,19 +139,14 @@ class PostgresConnections:
     def looking(self) -> Iterator[Connection]:
         """Lend a connection for reading. It is closed after a failure."""
         self.check_usable()
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = self.open() if connection is None else connection
+        idle = self.readers.take()
+        connection = self.open() if idle is None else idle
         try:
             yield connection
         except BaseException:
             connection.close()
             raise
-        with self._lock:
-            if len(self._idle) < IDLE_MOST and not self.closed and not connection.closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+        self.readers.put(connection)
 
     def look(self, name: str, values: dict[str, Any]) -> Rows:
         """Run a query outside of a turn; retry once if the connection was cut while it was idle."""
@@ -122,19 +158,12 @@ class PostgresConnections:
             pass  # PostgreSQL was restarted, for example: all idle connections are gone
         except psycopg.Error as error:
             raise self.explain(error) from error
-        self.forget_idle()
+        self.readers.forget()
         try:
             with self.looking() as connection:
                 return ask(connection, text, values)[-1]
         except psycopg.Error as error:
             raise self.explain(error) from error
-
-    def forget_idle(self) -> None:
-        """Close idle connections."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
 
     def explain(self, error: psycopg.Error) -> StoreError:
         """Return the failure as an error that says what to do next."""
@@ -142,7 +171,9 @@ class PostgresConnections:
 
     def close(self) -> None:
         """Close all connections. Idempotent."""
+        if self.closed:
+            return
         self.closed = True
         if not self.is_inherited():
-            self.forget_idle()
+            self.readers.leave()
             self.drop_writer()
