@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from benchmarks import core, hooks, over_etcd, over_git, postgres, serving, startup
+from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, serving, startup
 from benchmarks.report import Figure, show, subject
 
 
@@ -31,6 +31,7 @@ BENCHMARKS = {
     **serving.BENCHMARKS,
     **postgres.BENCHMARKS,
     **over_etcd.BENCHMARKS,
+    **lanes.BENCHMARKS,
 }
 
 

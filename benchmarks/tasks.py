@@ -1,6 +1,6 @@
 """One process with so many tasks on `leasehold.aconnect`, straight on a store: beside what else a program could use.
 
-``python -m benchmarks.tasks URL TASKS SECONDS`` prints what it saw as JSON.
+``python -m benchmarks.tasks URL TASKS SECONDS [SPACE …]`` prints what it saw as JSON.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ import json
 import random
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import uvloop
 
 import leasehold
 from benchmarks.generator import spread
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-async def cycles(url: str, tasks: int, seconds: float) -> dict[str, object]:
+
+async def cycles(url: str, tasks: int, seconds: float, spaces: Sequence[str] = ("default",)) -> dict[str, object]:
     """Acquire and release, each task on names of its own."""
     tag = f"{random.getrandbits(32):08x}"
     acquires: list[float] = []
@@ -25,11 +29,11 @@ async def cycles(url: str, tasks: int, seconds: float) -> dict[str, object]:
         begun = time.perf_counter()
 
         async def one(task: int) -> None:
-            count, holder = 0, f"h{task}"
+            count, holder, space = 0, f"h{task}", spaces[task % len(spaces)]
             while time.perf_counter() - begun < seconds:
                 count += 1
                 asked = time.perf_counter()
-                granted = await locks.acquire(f"task-{tag}-{task}-{count}", ttl=60, holder=holder)
+                granted = await locks.acquire(f"task-{tag}-{task}-{count}", ttl=60, holder=holder, space=space)
                 acquires.append(time.perf_counter() - asked)
                 assert isinstance(granted, leasehold.Granted), granted
                 released = await locks.release(granted.lease.id, granted.token)
@@ -42,8 +46,8 @@ async def cycles(url: str, tasks: int, seconds: float) -> dict[str, object]:
 
 
 def main() -> None:
-    url, tasks, seconds = sys.argv[1:]
-    print(json.dumps(uvloop.run(cycles(url, int(tasks), float(seconds)))))
+    url, tasks, seconds, *spaces = sys.argv[1:]
+    print(json.dumps(uvloop.run(cycles(url, int(tasks), float(seconds), spaces or ("default",)))))
 
 
 if __name__ == "__main__":
