@@ -50,7 +50,8 @@ def other_layout(place: str, found: Layout, wanted: Layout) -> StoreUnsuitable:
     return StoreUnsuitable(
         f"{place} has {_counted(found.lanes)}, and this process was to work with {_counted(wanted.lanes)}. Nothing was "
         "changed: two servers that believed in different numbers would grant the same name twice. Give "
-        f"lanes={found.lanes} in the URL, or leave it out, and start again"
+        f"lanes={found.lanes} in the URL, or leave it out, and start again. On PostgreSQL you can change the number:\n"
+        f"  leasehold lanes {wanted.lanes}"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from psycopg import sql
 
 SQL = Path(__file__).parent
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Of `schema.sql`, and of what is packed in it. Tables of another version are refused."""
 _MARK = "-- name: "
 
