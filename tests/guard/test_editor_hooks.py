@@ -124,6 +124,25 @@ def test_a_name_that_two_agents_share_gives_neither_what_the_other_edits(project
     assert project.hook("claude", project.edit("aaaa", "src/b.py")) is None, "taken by other means in its name"
 
 
+def test_an_agent_that_holds_a_pattern_takes_nothing_new_within_it(project: Project) -> None:
+    with project.locks() as locks:
+        locks.acquire("path:src/**/*.py", ttl="10m", holder="claude-aaaa")
+    assert project.hook("claude", project.edit("aaaa", "src/lib/a.py")) is None
+    assert project.holders() == {"path:src/**/*.py": "claude-aaaa"}
+    assert project.hook("claude", project.edit("aaaa", "src/a.rs")) is None
+    assert set(project.holders()) == {"path:src/**/*.py", "path:src/a.rs"}
+
+
+def test_another_agent_s_pattern_denies_what_it_matches_and_nothing_else(project: Project) -> None:
+    with project.locks() as locks:
+        locks.acquire("path:src/**/*.py", ttl="10m", holder="claude-aaaa", name="new parser")
+    denied = reason(project.hook("claude", project.edit("bbbb", "src/a.py")))
+    assert denied.startswith("path:src/a.py is held by claude-aaaa (new parser)")
+    assert project.hook("claude", project.edit("bbbb", "src/Makefile")) is None  # no lease: it might be a directory
+    assert project.hook("claude", project.edit("bbbb", "src/[id].tsx")) is None
+    assert set(project.holders()) == {"path:src/**/*.py", r"path:src/\[id].tsx"}
+
+
 def test_a_subagent_is_an_agent_of_its_own_and_releases_at_its_end(project: Project) -> None:
     project.hook("claude", project.edit("aaaa", "src/a.py", agent="sub1"))
     assert project.holders() == {"path:src/a.py": "claude-aaaa.sub1"}

@@ -8,9 +8,9 @@ SERVING = (
     # ---------------------------------------------------------------------------------- who may have it
     Mutant(
         "two holders of one exclusive resource",
-        "domain/rules/granting.py",
-        "        SHARED: (SHARED, INTENT_SHARED),\n",
-        "        EXCLUSIVE: (EXCLUSIVE,),\n        SHARED: (SHARED, INTENT_SHARED),\n",
+        "domain/rules/conflicts.py",
+        "        SHARED: (SHARED, INTENT_SHARED, PATTERN_SHARED),\n",
+        "        'X': ('X',),\n        SHARED: (SHARED, INTENT_SHARED, PATTERN_SHARED),\n",
         suite("modes_exclusive"),
     ),
     Mutant(
@@ -37,9 +37,58 @@ SERVING = (
     Mutant(
         "overlap is not checked on ancestors",
         "domain/names.py",
-        "    return (Claim(own, mode), *(Claim(node, intention) for node in above))\n",
-        "    return (Claim(own, mode), *(Claim(node, intention) for node in above[:0]))\n",
+        "    return (Claim(own, mode), *claimed)\n",
+        "    return (Claim(own, mode), *claimed[:0])\n",
         suite("overlap_conflicts"),
+    ),
+    Mutant(
+        "a pattern meets nothing but itself and directories",
+        "domain/rules/conflicts.py",
+        "    return pair not in BY_NAME or meet_by_pattern(wanted, resources(draft, other))\n",
+        "    return pair not in BY_NAME\n",
+        suite("patterns_conflict"),
+    ),
+    Mutant(
+        "a pattern closes the whole directory",
+        "domain/rules/conflicts.py",
+        "    return pair not in BY_NAME or meet_by_pattern(wanted, resources(draft, other))\n",
+        "    return True\n",
+        suite("patterns_leave_alone"),
+    ),
+    Mutant(
+        "a pattern's quarantine is that of its directory's siblings",
+        "domain/rules/ending.py",
+        "        intention = PATTERN_EXCLUSIVE if grip.mode in PATTERN_MODES else INTENT_EXCLUSIVE\n",
+        "        intention = INTENT_EXCLUSIVE\n",
+        suite("patterns_in_quarantine"),
+    ),
+    Mutant(
+        "of a pattern and a path among several names the path alone is checked",
+        "domain/rules/conflicts.py",
+        "(mode in OWN_MODES or known not in PATTERN_MODES)\n",
+        "mode in OWN_MODES\n",
+        suite("patterns_among_several"),
+    ),
+    Mutant(
+        "a pattern that waits is overtaken",
+        "domain/rules/granting.py",
+        "        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
+        "        if conflicts(draft, mode, (), waiter) and is_alive(draft, waiter):\n",
+        suite("patterns_are_not_overtaken"),
+    ),
+    Mutant(
+        "two stars mean one",
+        "domain/patterns.py",
+        "        return _DEEP if len(text) > 1 else _STAR\n",
+        "        return _STAR\n",
+        ("tests/domain/test_patterns.py",),
+    ),
+    Mutant(
+        "a key for a directory takes a pattern above it",
+        "server/access/permissions.py",
+        "not names.literal(name).startswith(who.prefixes)",
+        "not name.startswith(tuple(each[:5] for each in who.prefixes))",
+        ("tests/server/test_keys.py",),
     ),
     Mutant(
         "several at once: only the first is checked",
@@ -73,8 +122,8 @@ SERVING = (
     Mutant(
         "readers starve a writer",
         "domain/rules/granting.py",
-        "        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
-        "        if mode != SHARED and (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):\n",
+        "        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
+        "        if mode != 'S' and conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
         suite("order_does_not_starve_a_writer"),
     ),
     Mutant(

@@ -267,6 +267,17 @@ def test_prefixes_are_spelled_as_names_are(scene: Scene) -> None:
     assert "relative to the root" in refused.json["detail"]
 
 
+def test_a_key_for_a_directory_takes_patterns_in_it_alone(scene: Scene) -> None:
+    """What a pattern may match is no more than what its text before the first wildcard allows."""
+    made = scene.server.post(
+        "keys", {"role": "agent", "name": "lib", "space": "team", "prefixes": ["path:kit/"]}, key=scene.keys["admin"]
+    )
+    key = made.json["credential"]
+    assert scene.server.post("acquire", {"resources": "path:kit/**/*.py"}, key=key).status == 200
+    for name in ("path:**/*.py", "path:k*/x", "path:[k]it/x", "path:*"):
+        assert scene.server.post("acquire", {"resources": name}, key=key).code == "not_allowed", name
+
+
 def test_keys_are_created_listed_and_never_told_again(scene: Scene) -> None:
     admin = scene.keys["admin"]
     made = scene.server.post("keys", {"role": "agent", "name": "ci", "space": "team"}, key=admin).json

@@ -20,6 +20,7 @@ HIERARCHICAL = frozenset({"s3", "db"})
 NAMES = (
     *("a", "b", "my:thing", "Repo", "issue:1", "issue:2", "repo:x", "repo:y", "repo:"),
     *("path:.", "path:a", "path:a/b", "path:a/b/c", "path:ab", "path:a/c", "path:b"),
+    *("path:a/*", "path:**/b", "path:a/**/*.py", "path:a/x.py", "path:a/x.rs", "path:**", "path:[ab]/c"),
     *(
         "s3://k",
         "s3://k/a",
@@ -46,6 +47,10 @@ class Lease(NamedTuple):
 class Thing(NamedTuple):
     order: tuple[int, int]
     name: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
 
 
 leases = st.builds(

@@ -36,6 +36,10 @@ SHARED: Final = "S"
 SLOTS: Final = "N"
 INTENT_EXCLUSIVE: Final = "IX"
 INTENT_SHARED: Final = "IS"
+PATTERN_EXCLUSIVE: Final = "IPX"
+PATTERN_SHARED: Final = "IPS"
+"""Of a pattern, on the directory that all its matches lie in: what else lies there is compared by name."""
+PATTERN_MODES: Final = (PATTERN_EXCLUSIVE, PATTERN_SHARED)
 OWN_MODES: Final = (EXCLUSIVE, SHARED, SLOTS)
 MODE_NAMES: Final = {EXCLUSIVE: "exclusive", SHARED: "shared", SLOTS: "slots"}
 """Own modes as everybody says them."""

@@ -9,12 +9,23 @@ ancestors with an intention; two leases conflict when they meet at a node and no
 The root of the repository, above all of `path:` and `issue:`, is cut into stripes: each of those names marks
 one stripe only, chosen by its hash, so that thousands of leases do not pile up in one record. A lease on `repo:`
 takes all of the stripes; it is rare, and it alone pays.
+
+A pattern (`path:src/**/*.py`) has a node of its own, and a **pattern's intention** on the directory in which all its
+matches lie (`path:src`). There it meets the intentions of the paths below and of other patterns, and only there names
+are compared (`patterns.meet`).
 """
 
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import INTENT_EXCLUSIVE, INTENT_SHARED, SHARED, Claim
+from leasehold.domain.entries import (
+    INTENT_EXCLUSIVE,
+    INTENT_SHARED,
+    PATTERN_EXCLUSIVE,
+    PATTERN_SHARED,
+    SHARED,
+    Claim,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,20 +183,71 @@ def _normal_uri(scheme: str, rest: str, text: str) -> str:
     return f"{scheme}://{rest[:end].casefold()}{rest[end:]}"
 
 
+def path(of: str) -> str:
+    r"""Return the name of the file at this path: `path:app/\[slug]/page.tsx`, no pattern. Raises `BadName`."""
+    from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+    return parse("path:" + patterns.escaped(of))
+
+
+def file_of(name: str) -> str | None:
+    """Return the path of the file that this (parsed) name is about; None if it is none, or a pattern."""
+    if not name.startswith("path:") or is_pattern(name):
+        return None
+    from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+    return patterns.unescaped(name[5:])
+
+
+def is_pattern(name: str) -> bool:
+    """Return True if this (parsed) name stands for every path that it matches."""
+    if not (has_wildcard(name) and name.startswith("path:")):
+        return False
+    from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+    return patterns.is_pattern(name[5:])
+
+
+def literal(name: str) -> str:
+    """Return what everything that this (parsed) name stands for begins with: a pattern's text before its wildcards."""
+    if not is_pattern(name):
+        return name
+    from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+    return name[: 5 + patterns.first_wildcard(name[5:])]
+
+
+def has_wildcard(text: str) -> bool:
+    """Return True if this has a wildcard, escaped or not; far quicker than to tell which."""
+    return "*" in text or "?" in text or "[" in text
+
+
 def _normal_path(rest: str, text: str) -> str:
-    # Agents on Windows write `src\a.py`. A real backslash in a file's name is so rare that a needless conflict
-    # of `a\b` with `a/b` costs less than a missed one.
-    slashed = rest.replace("\\", "/")
+    slashed = _slashed(rest, text)
     _refuse_absolute(slashed, text)
     tidy = "/".join(_steps(slashed, text)) or "."
     _refuse_absolute(tidy, text)  # `./C:/x`
     return tidy
 
 
+def _slashed(rest: str, text: str) -> str:
+    if not has_wildcard(rest):
+        return rest.replace("\\", "/") if "\\" in rest else rest
+    from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+    slashed = patterns.tidy(rest)
+    if slashed is None:
+        raise _bad("name", "open_set", text, "a '[' needs its ']' before the next '/'; write '\\[' for a '[' itself")
+    return slashed
+
+
 def _path_prefix(rest: str, text: str) -> str:
     if not rest:
         return rest
-    slashed = rest.replace("\\", "/")
+    try:
+        slashed = _slashed(rest, text)
+    except BadName:  # the beginning of a pattern or of an escaped name
+        slashed = rest.replace("\\", "/")
     _refuse_absolute(slashed, text)
     whole, _, begun = slashed.rpartition("/")
     tidy = "".join(f"{step}/" for step in _steps(whole, text)) + begun
@@ -247,7 +309,10 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
     if kind in _REPOSITORY:
         above.append(_stripe(space, int(own[3], 16) % STRIPES))  # the digits before that are those of the space
     intention = INTENT_SHARED if mode == SHARED else INTENT_EXCLUSIVE
-    return (Claim(own, mode), *(Claim(node, intention) for node in above))
+    claimed = [Claim(node, intention) for node in above]
+    if kind == "path" and is_pattern(name):
+        claimed[0] = Claim(above[0], PATTERN_SHARED if mode == SHARED else PATTERN_EXCLUSIVE)
+    return (Claim(own, mode), *claimed)
 
 
 def _stripe(space: str, number: int) -> str:
@@ -260,6 +325,11 @@ def _lineage(name: str, hierarchical: Collection[str]) -> list[str]:
     kind, mark, rest = _split(name)
     if kind != "path" and kind not in hierarchical:
         return [name]
+    if is_pattern(name):
+        from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+        folder = patterns.folder(rest)
+        return [name, *_lineage(f"path:{folder or '.'}", hierarchical)]
     # The top is all before the first slash: a bucket, a host, or nothing (`file:///etc`).
     first, _, below = rest.partition("/")
     nodes = [f"{kind}{mark}{first}"]
@@ -278,6 +348,10 @@ def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
     kind, other = _split(a), _split(b)
     if "repo" in (kind[0], other[0]):
         return kind[0] in _REPOSITORY and other[0] in _REPOSITORY
+    if kind[0] == other[0] == "path" and a != b and (is_pattern(a) or is_pattern(b)):
+        from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+        return patterns.meet(kind[2], other[2])
     if a == b or kind[:2] != other[:2] or not (kind[0] == "path" or kind[0] in hierarchical):
         return a == b
     reach, reach_of_other = _reach(a), _reach(b)
@@ -285,10 +359,17 @@ def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
 
 
 def lies_in(name: str, above: str) -> bool:
-    """Return True if the first (parsed) name is the second or below it, in a declared tree."""
+    """Return True if the first (parsed) name is the second or below it, in a declared tree.
+
+    In a pattern lies what it surely covers: each path that it matches, and of patterns only itself.
+    """
     kind, other = _split(name), _split(above)
     if other[0] == "repo":
         return kind[0] in _REPOSITORY
+    if is_pattern(above):
+        from leasehold.domain import patterns  # noqa: PLC0415 (rare)
+
+        return name == above or (kind[0] == "path" and patterns.covers(other[2], kind[2]))
     return name == above or (kind[:2] == other[:2] and _reach(name).startswith(_reach(above)))
 
 

@@ -204,8 +204,8 @@ def _covers(lease: Lease, resource: str) -> bool:
 
 
 def _is_above(held: Iterable[str], resource: str) -> bool:
-    """True if one of these is the resource or a folder above it."""
-    return any(name in (resource, ROOT) or name.startswith("repo:") or resource.startswith(f"{name}/") for name in held)
+    """True if one of these is the resource, a folder above it, or a pattern that matches it."""
+    return any(names.lies_in(resource, name) for name in held)
 
 
 def ways_out(verdict: Verdict) -> list[str]:
@@ -249,7 +249,7 @@ def _resource_of(path: str, below: Below) -> Resource:
 def name_of(path: str) -> Resource:
     """Return the name of the file at this path, relative to the root."""
     try:
-        return names.parse(f"path:{path}")
+        return names.path(path)
     except names.BadName as error:
         return Nameless(_folder_of(path), error.message)
 
@@ -260,7 +260,7 @@ def _folder_of(path: str) -> str:
     while "/" in above:
         above = above.rpartition("/")[0]
         try:
-            return names.parse(f"path:{above}")
+            return names.path(above)
         except names.BadName:
             continue  # the next one above may do
     return ROOT

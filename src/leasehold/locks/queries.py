@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from leasehold.domain import keys, names
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, INTENT_SHARED, MODE_NAMES, Poll, Ref
+from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
 from leasehold.domain.records import Draft, Missing
+from leasehold.domain.rules.conflicts import concerns, load
 from leasehold.domain.rules.ending import lapse, terms
 from leasehold.domain.rules.granting import lease_of, nodes_of, waiting_for
 from leasehold.domain.rules.picture import picture
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 READ_AT_ONCE = 256
 """Records read at a time where there may be thousands, so that other threads get their turn in between."""
 DEADLOCKS_TOLD = 20
-INTENTIONS = (INTENT_EXCLUSIVE, INTENT_SHARED)
 
 
 def inspect(store: Store, settings: Settings, resource: object, space: object) -> Inspection:
@@ -155,15 +155,16 @@ def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
 def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:
     for claim in claims:  # a lease that expired may be closed by now, although no sweep has written that yet
         lapse(draft, claim.node)
+        load(draft, claim.mode, draft.record(claim.node).holds.values())
     holds = {
         hold.id: hold
         for claim in claims
         for hold in draft.record(claim.node).holds.values()
-        if hold.expires_at > draft.now and (claim.mode == EXCLUSIVE or hold.mode not in INTENTIONS)
+        if hold.expires_at > draft.now and concerns(draft, claim.mode, (name,), hold)
     }
     draft.require([keys.home(id_) for id_ in holds])
     homes = [draft.record(keys.home(id_)).holds[id_] for id_ in holds]
-    waiting = {waiter.id: waiter for claim in claims for waiter in who_wait(draft, claim.node, claim.mode)}
+    waiting = {waiter.id: waiter for claim in claims for waiter in who_wait(draft, claim.node, claim.mode, (name,))}
     draft.require([keys.home(id_) for id_ in waiting])
     waiters = sorted(waiting.values(), key=lambda waiter: waiter.order)
     return Inspection(

@@ -31,7 +31,9 @@ Mode = Literal["exclusive", "shared", "slots"]
 Name = Annotated[str, Field(min_length=1, max_length=512)]
 Resource = Annotated[
     Name | Annotated[list[Name], Field(min_length=1, max_length=verbs.RESOURCES_MOST)],
-    Field(description="Name to lock: issue:42, path:src/a.py, deploy://api-prod or any other; several: all or none."),
+    Field(
+        description="Name to lock: issue:42, path:src/**/*.py, deploy://api-prod or any other; several: all or none."
+    ),
 ]
 One = Annotated[Name, Field(description="The resource's name, such as issue:42 or path:src/a.py.")]
 Target = Annotated[Name, Field(description="The resource that you hold, or the id of the lease.")]

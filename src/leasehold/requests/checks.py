@@ -12,6 +12,7 @@ from leasehold.domain import commands as c
 from leasehold.domain import durations, keys, names
 from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, SHARED, SLOTS, Alternative, Claim, LeaseRequest
 from leasehold.domain.nouns import new
+from leasehold.domain.rules.conflicts import outweighs
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.requests import calls, verbs
@@ -194,7 +195,9 @@ def _option(space: str, resources: tuple[str, ...], mode: str, hierarchical: fro
     for place, name in enumerate(resources):
         for claim in names.claims(space, name, mode, hierarchical):
             kind = own if claim.mode == mode else above
-            kind.setdefault(claim.node, claim._replace(of=place))
+            known = kind.get(claim.node)
+            if known is None or outweighs(claim.mode, known.mode):
+                kind[claim.node] = claim._replace(of=place)
     above = {node: claim for node, claim in above.items() if node not in own}
     return Alternative(resources, (*own.values(), *above.values()))
 

@@ -12,6 +12,7 @@ from leasehold.compat.steps import ask
 from leasehold.config import paths as places
 from leasehold.config.identity import CommandIdentity, is_of_run
 from leasehold.domain import names
+from leasehold.domain.patterns import escaped
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import checking
 from leasehold.guard import git_changes as asking
@@ -113,7 +114,7 @@ def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict,
     verdicts = ask(context.locks, checking.judged(_resources(paths), owner_of(context), policy))
     held = {lease.id for verdict in verdicts for lease in (*verdict.leases, *verdict.own)}
     trespasses = _ledger().unresolved(held) if held else []
-    return tuple(map(partial(_with_trespass, {f"path:{each.path}": each for each in trespasses}), verdicts))
+    return tuple(map(partial(_with_trespass, {f"path:{escaped(each.path)}": each for each in trespasses}), verdicts))
 
 
 def _ledger() -> Trespasses:

@@ -16,6 +16,7 @@ examples:
   leasehold acquire issue:42 --ttl 30m --name "fix the parser"
   leasehold acquire deploy://api-prod --wait 10m
   leasehold acquire path:src/a.py path:src/b.py      # both or neither
+  leasehold acquire 'path:src/**/*.py'               # every file that matches, existing or not
   leasehold acquire device-1 device-2 --any-of       # the first that is free
   leasehold acquire issue:42 --token-file .token     # keep the token yourself
 """,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from leasehold.domain.patterns import escaped
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
@@ -16,8 +18,9 @@ def hint_at_path(context: Context, name: str) -> None:
     """Suggest the `path:` name of the file that this plain name stands for, if it has one."""
     path = _from_root(context, name)
     if path is not None:
-        command = context.suggest(context.verb, f"path:{path}", more=" -- …" if context.verb == "run" else "")
-        message = f"{name} is a file here, and this name overlaps with no path; did you mean path:{path}"
+        named = f"path:{escaped(path)}"
+        command = context.suggest(context.verb, named, more=" -- …" if context.verb == "run" else "")
+        message = f"{name} is a file here, and this name overlaps with no path; did you mean {named}"
         context.hint(message, command, now=True)
 
 

@@ -56,7 +56,9 @@ TOKEN_IN = (
     Flag("--token-stdin", "the same as --token-file -"),
 )
 STATUSES = ("completed", "failed", "cancelled")
-RESOURCES = CliArgument("resources", "names such as issue:42, path:src/a.py, deploy://api-prod, or any text", "+")
+RESOURCES = CliArgument(
+    "resources", "names such as issue:42, path:src/a.py, 'path:src/**/*.py', deploy://api-prod, or any text", "+"
+)
 TARGETS = CliArgument("targets", "resources that you hold, or ids of leases", "+")
 
 HOT = {

@@ -6,6 +6,7 @@ from leasehold.domain import keys
 from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.records import resources_of
+from leasehold.domain.rules.conflicts import modes_of
 from leasehold.domain.rules.ending import REQUEST, lapse, terms, why_gone
 from leasehold.domain.rules.granting import (
     REQUEST_MEMORY,
@@ -18,7 +19,6 @@ from leasehold.domain.rules.granting import (
     is_alive,
     lease_of,
     may_close_cycle,
-    modes_of,
     nodes_of,
     remember_request,
     session_of,

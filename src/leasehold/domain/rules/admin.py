@@ -63,7 +63,7 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     in_the_way = {
         hold.id: hold
         for claim in ask.options[0].claims
-        for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots)
+        for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots, ask.options[0].resources)
     }
     if any(hold.closed for hold in in_the_way.values()):
         return held(draft, ask, (0, draft.fence))

@@ -5,10 +5,7 @@ from __future__ import annotations
 from leasehold.domain import keys
 from leasehold.domain.entries import (
     EXCLUSIVE,
-    INTENT_EXCLUSIVE,
-    INTENT_SHARED,
     MODE_NAMES,
-    SHARED,
     SLOTS,
     Hold,
     Presence,
@@ -19,6 +16,7 @@ from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Refused
 from leasehold.domain.records import place_in, place_of
+from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, conflicts, load
 from leasehold.domain.rules.ending import REQUEST, lapse
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
@@ -45,23 +43,9 @@ SESSION_OVER: Final = Refused(
 """The answer to a request in the name of a session that is not alive, also to one that waits."""
 PRESENCE: Final = "presence"
 """Id of the one entry in an engine's record."""
-_COMPATIBLE: Final = frozenset(
-    (a, b)
-    for a, others in {
-        SHARED: (SHARED, INTENT_SHARED),
-        INTENT_SHARED: (SHARED, INTENT_SHARED, INTENT_EXCLUSIVE),
-        INTENT_EXCLUSIVE: (INTENT_SHARED, INTENT_EXCLUSIVE),
-    }.items()
-    for b in others
-)
 
 
 # --------------------------------------------------------------------------- what stands in the way
-
-
-def compatible(a: str, b: str) -> bool:
-    """Return True if two modes can be on one node at the same time (slots are counted, not compared)."""
-    return (a, b) in _COMPATIBLE
 
 
 def is_alive(draft: Draft, waiter: Waiter) -> bool:
@@ -74,14 +58,20 @@ def is_alive(draft: Draft, waiter: Waiter) -> bool:
     return isinstance(presence, Presence) and presence.until > draft.now
 
 
-def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int) -> list[Hold]:
-    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room."""
+def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int, names: tuple[str, ...]) -> list[Hold]:
+    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room.
+
+    `names` are all resources that are asked for: patterns are compared by name.
+    """
     now = draft.now
     rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
     if not rivals:
         return rivals
     if mode != SLOTS:
-        return [hold for hold in rivals if (mode, hold.mode) not in _COMPATIBLE]
+        found = [hold for hold in rivals if (mode, hold.mode) not in COMPATIBLE]
+        if found:
+            load(draft, mode, found)
+        return [hold for hold in found if (mode, hold.mode) not in BY_NAME or conflicts(draft, mode, names, hold)]
     others = [hold for hold in rivals if hold.mode != SLOTS or hold.slots != slots]
     if others:
         return others
@@ -89,16 +79,24 @@ def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int) -> list[Hol
 
 
 def waiters_in_the_way(
-    draft: Draft, node: str, mode: str, slots: int, order: tuple[int, ...], most: int | None = None
+    draft: Draft,
+    node: str,
+    mode: str,
+    slots: int,
+    names: tuple[str, ...],
+    order: tuple[int, ...],
+    most: int | None = None,
 ) -> list[Waiter]:
     """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
     record = draft.record(node)
     if not record.waiters:
         return []
     ahead: list[Waiter] = []
-    for place in range(place_in(record.waiters, order)):
+    before = place_in(record.waiters, order)
+    load(draft, mode, record.waiters[:before])
+    for place in range(before):
         waiter = record.waiters[place]
-        if (mode, waiter.mode) not in _COMPATIBLE and is_alive(draft, waiter):
+        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):
             ahead.append(waiter)
             if len(ahead) == most and mode != SLOTS:
                 break
@@ -114,9 +112,9 @@ def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, 
         return True
     for claim in option.claims:
         record = draft.record(claim.node)
-        if record.holds and holds_in_the_way(draft, claim.node, claim.mode, slots):
+        if record.holds and holds_in_the_way(draft, claim.node, claim.mode, slots, option.resources):
             return True
-        if record.waiters and waiters_in_the_way(draft, claim.node, claim.mode, slots, order, 1):
+        if record.waiters and waiters_in_the_way(draft, claim.node, claim.mode, slots, option.resources, order, 1):
             return True
     return False
 
@@ -126,16 +124,6 @@ def nodes_of(ask: LeaseRequest) -> list[str]:
     if len(ask.options) == 1:
         return [claim.node for claim in ask.options[0].claims]
     return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
-
-
-def modes_of(ask: LeaseRequest) -> dict[str, str]:
-    """Return the mode in which each of those nodes is wanted; an own mode outweighs an intention."""
-    modes: dict[str, str] = {}
-    for option in ask.options:
-        for claim in option.claims:
-            if modes.get(claim.node, "I").startswith("I"):
-                modes[claim.node] = claim.mode
-    return modes
 
 
 def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leasehold.domain import keys
+from leasehold.domain import keys, names
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, TrespassReported, Updated
 from leasehold.domain.rules.acquiring import rewrite
@@ -46,7 +46,9 @@ def is_within(ask: LeaseRequest, authority: Authority | None) -> bool:
         return True
     if authority.space is not None and ask.space != authority.space:
         return False
-    return not authority.prefixes or all(name.startswith(authority.prefixes) for name in ask.options[0].resources)
+    return not authority.prefixes or all(
+        names.literal(name).startswith(authority.prefixes) for name in ask.options[0].resources
+    )
 
 
 def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bool:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.entries import EXCLUSIVE, OWN_MODES, SLOTS
+from leasehold.domain.entries import EXCLUSIVE, OWN_MODES, PATTERN_MODES, SLOTS
 from leasehold.domain.rules.ending import terms
 from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from leasehold.domain.entries import Alternative, Hold, LeaseRequest
     from leasehold.domain.records import Draft
+
+
+_COVERING: Final = (*OWN_MODES, *PATTERN_MODES)
+"""Modes of holds on a node that may cover what is asked for there."""
 
 
 def is_own(draft: Draft, hold: Hold, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> bool:
@@ -32,7 +38,7 @@ def own_lease(draft: Draft, ask: LeaseRequest, actor: str, shown: tuple[str, ...
     for option in ask.options:
         for claim in option.claims:
             for hold in draft.record(claim.node).holds.values():
-                if hold.mode not in OWN_MODES or hold.expires_at <= draft.now:
+                if hold.mode not in _COVERING or hold.expires_at <= draft.now:
                     continue
                 if is_own(draft, hold, ask, actor, shown) and _covers(terms(draft, hold), ask, option):
                     return draft.record(keys.home(hold.id)).holds[hold.id]
@@ -50,6 +56,7 @@ def _covers(known: LeaseRequest, ask: LeaseRequest, option: Alternative) -> bool
     wanted = {claim.node for claim in option.claims}
     # A name is above another only where its scheme is declared to be a tree: then the request has a claim on its node.
     above = {claim.of for claim in held.claims if claim.mode in OWN_MODES and claim.node in wanted}
+    above.update(place for place, name in enumerate(held.resources) if names.is_pattern(name))
     return all(any(names.lies_in(name, held.resources[place]) for place in above) for name in option.resources)
 
 
@@ -88,10 +95,12 @@ def _is_blocked_by_own(
 ) -> bool:
     is_blocked = False
     for claim in option.claims:
-        for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots):
+        for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots, option.resources):
             if not is_own(draft, hold, ask, actor, shown):
                 return False
             is_blocked = True
-        if order is not None and waiters_in_the_way(draft, claim.node, claim.mode, ask.slots, order, 1):
+        if order is not None and waiters_in_the_way(
+            draft, claim.node, claim.mode, ask.slots, option.resources, order, 1
+        ):
             return False
     return is_blocked

@@ -7,11 +7,12 @@ its callers go on waiting at another one, their waits are checked as if they beg
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import Ref
+from leasehold.domain.entries import PATTERN_MODES, Ref
 from leasehold.domain.outcomes import Deadlock, Done
 from leasehold.domain.records import resources_of
+from leasehold.domain.rules.conflicts import modes_of
 from leasehold.domain.rules.ending import REQUEST
-from leasehold.domain.rules.granting import find_waiter, leave, modes_of, settle
+from leasehold.domain.rules.granting import find_waiter, leave, settle
 from leasehold.domain.rules.waitgraph import cycle_of
 
 TYPE_CHECKING = False
@@ -60,6 +61,6 @@ def _may_be_waited_for(draft: Draft, waiter: Waiter, ask: LeaseRequest, modes: d
     for node, mode in modes_of(ask).items():
         if node not in modes:
             modes[node] = {each.mode for each in draft.record(node).waiters}
-        if modes[node] - {mode}:
+        if modes[node] - {mode} or mode in PATTERN_MODES:
             return True
     return False

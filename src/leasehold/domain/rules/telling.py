@@ -8,8 +8,9 @@ from leasehold.domain.keys import home
 from leasehold.domain.leases import Blocker, Queue
 from leasehold.domain.outcomes import Held, Queued
 from leasehold.domain.records import place_in, resources_of
+from leasehold.domain.rules.conflicts import concerns, load, modes_of
 from leasehold.domain.rules.ending import terms
-from leasehold.domain.rules.granting import holds_in_the_way, modes_of, waiters_in_the_way, waiting_for
+from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way, waiting_for
 from leasehold.domain.rules.owning import is_own
 from leasehold.domain.timestamps import FOREVER, SECOND
 
@@ -39,14 +40,16 @@ def blockers_of(
     told: dict[str, Blocker] = {}
     for option in ask.options:
         for claim in option.claims:
-            for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots):
+            for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots, option.resources):
                 if hold.id not in told:
                     told[hold.id] = by_hold(draft, hold, is_own(draft, hold, ask, actor, shown), option.resources)
                 if len(told) >= BLOCKERS_TOLD:
                     return tuple(told.values())
     for option in ask.options:
         for claim in option.claims:
-            for waiter in waiters_in_the_way(draft, claim.node, claim.mode, ask.slots, order, BLOCKERS_TOLD):
+            for waiter in waiters_in_the_way(
+                draft, claim.node, claim.mode, ask.slots, option.resources, order, BLOCKERS_TOLD
+            ):
                 if waiter.id not in told:
                     yours = ask.session is not None and waiter.actor == actor
                     told[waiter.id] = _by_waiter(draft, waiter, yours, option.resources)
@@ -81,7 +84,7 @@ def _overlapping(ask: LeaseRequest, asked: tuple[str, ...]) -> str:
     if len(own) > 1:
         for resource in own:
             for name in asked:
-                if names.lies_in(name, resource) or names.lies_in(resource, name):
+                if names.lies_in(name, resource) or names.lies_in(resource, name) or names.overlaps(name, resource):
                     return resource
     return own[0]
 
@@ -112,8 +115,9 @@ def queued(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> Queued:
 
 def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
     """Return the number of waiters for what this request wants, or what overlaps with it, and its place among them."""
-    modes = modes_of(ask)
-    queues = [queue for queue in [who_wait(draft, node, mode) for node, mode in modes.items()] if queue]
+    wanted = tuple([name for option in ask.options for name in option.resources])
+    found = [who_wait(draft, node, mode, wanted) for node, mode in modes_of(ask).items()]
+    queues = [queue for queue in found if queue]
     if len(queues) <= 1:  # nearly always
         queue = queues[0] if queues else ()
         place = place_in(queue, order)
@@ -123,7 +127,10 @@ def queue_at(draft: Draft, ask: LeaseRequest, order: tuple[int, ...]) -> Queue:
     return Queue(len(orders), sum(1 for other in orders if other < order) + 1)
 
 
-def who_wait(draft: Draft, node: str, mode: str) -> tuple[Waiter, ...]:
+def who_wait(draft: Draft, node: str, mode: str, wanted: tuple[str, ...]) -> tuple[Waiter, ...]:
     """Return the waiters at a node wanted in this mode: for it, for what is above or below, but not for a sibling."""
     waiters = draft.record(node).waiters
-    return waiters if mode in OWN_MODES else tuple([each for each in waiters if each.mode in OWN_MODES])
+    if mode in OWN_MODES:
+        return waiters
+    load(draft, mode, waiters)
+    return tuple([each for each in waiters if concerns(draft, mode, wanted, each)])

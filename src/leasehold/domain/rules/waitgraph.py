@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from leasehold.domain.entries import SLOTS, Poll, Ref
+from leasehold.domain.entries import OWN_MODES, PATTERN_MODES, SLOTS, Hold, Poll, Ref, Waiter
 from leasehold.domain.keys import home
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
+from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, load, meet_by_pattern, modes_of, resources
 from leasehold.domain.rules.deadlock import Need, find_cycle
-from leasehold.domain.rules.granting import SESSION, WISH, compatible, is_alive, modes_of
+from leasehold.domain.rules.granting import SESSION, WISH, is_alive
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER
 
@@ -17,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
+    from leasehold.domain.entries import Alternative, Claim, LeaseRequest
     from leasehold.domain.records import Draft
     from leasehold.domain.rules.deadlock import Choice, Wait
 
@@ -66,6 +67,18 @@ class Seeker(Noun):
     order: tuple[int, ...]
 
 
+class SoughtNode(Noun):
+    """A node that an actor wants, and the resource for which it does."""
+
+    node: str
+    mode: str
+    resource: str
+    name: str | None = None
+    """The same resource where patterns are around, which are compared by name."""
+    is_first: bool = True
+    """False for a further resource below the same node: nothing but what is compared by name is in its way here."""
+
+
 class WaitGraph:
     """The waits of every actor."""
 
@@ -74,6 +87,7 @@ class WaitGraph:
         self.names: dict[str, str] = {}
         self._queues: dict[str, dict[str, Waiter]] = {}
         """By node, and by id: almost everybody in a queue is looked up."""
+        self._patterned: dict[str, bool] = {}
 
     def named(self, cycle: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The same cycle with the actors' names."""
@@ -127,21 +141,35 @@ class WaitGraph:
         return tuple(self._choice(seeker, option) for option in options)
 
     def _choice(self, seeker: Seeker, option: Alternative) -> Choice:
-        return tuple(need for claim in option.claims for need in self._needs(seeker, option, claim))
+        spots = (spot for claim in option.claims for spot in self._spots(option, claim))
+        return tuple(need for spot in spots for need in self._needs(seeker, spot))
 
-    def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
+    def _spots(self, option: Alternative, claim: Claim) -> list[SoughtNode]:
+        first = option.resources[claim.of]
+        if claim.mode in OWN_MODES or not (claim.mode in PATTERN_MODES or self._has_patterns(claim.node)):
+            return [SoughtNode(claim.node, claim.mode, first)]
+        return [SoughtNode(claim.node, claim.mode, name, name, name == first) for name in option.resources]
+
+    def _has_patterns(self, node: str) -> bool:
+        found = self._patterned.get(node)
+        if found is None:
+            record = self.draft.record(node)
+            modes = {*(hold.mode for hold in record.holds.values()), *(waiter.mode for waiter in record.waiters)}
+            found = self._patterned[node] = not modes.isdisjoint(PATTERN_MODES)
+        return found
+
+    def _needs(self, seeker: Seeker, spot: SoughtNode) -> Iterable[Need]:
         """Yield those that would have to give way. An actor waits neither for itself nor for a closed resource."""
         counted: list[Rival] = []
         others: list[Rival] = []
-        for rival in self._in_the_way(seeker, claim):
-            (counted if _is_counted(rival, claim, seeker.slots) else others).append(rival)
-        resource = option.resources[claim.of]
-        yield from self._need(seeker.actor, resource, others, len(others))
-        yield from self._need(seeker.actor, resource, counted, len(counted) - seeker.slots + 1)
+        for rival in self._in_the_way(seeker, spot):
+            (counted if _is_counted(rival, spot, seeker.slots) else others).append(rival)
+        yield from self._need(seeker.actor, spot.resource, others, len(others))
+        yield from self._need(seeker.actor, spot.resource, counted, len(counted) - seeker.slots + 1)
 
-    def _in_the_way(self, seeker: Seeker, claim: Claim) -> list[Rival]:
+    def _in_the_way(self, seeker: Seeker, spot: SoughtNode) -> list[Rival]:
         order = seeker.order
-        return [*self._holding(claim), *self._queueing(claim, order), *self._newcomer_ahead(claim, order)]
+        return [*self._holding(spot), *self._queueing(spot, order), *self._newcomer_ahead(spot, order)]
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
@@ -149,31 +177,43 @@ class WaitGraph:
         if others and enough > 0:
             yield Need(resource, tuple(rival.actor for rival in others), min(enough, len(others)))
 
-    def _holding(self, claim: Claim) -> list[Rival]:
-        """Return the holders of this node whose mode conflicts with the claim's."""
+    def _conflicts(self, spot: SoughtNode, other: Hold | Waiter) -> bool:
+        pair = (spot.mode, other.mode)
+        if pair in COMPATIBLE:
+            return False
+        if pair not in BY_NAME:
+            return spot.is_first
+        return spot.name is None or meet_by_pattern((spot.name,), resources(self.draft, other))
+
+    def _holding(self, spot: SoughtNode) -> list[Rival]:
+        """Return the holders of this node whose mode conflicts with the one that is wanted."""
+        holds = self.draft.record(spot.node).holds.values()
+        load(self.draft, spot.mode, holds)
         return [
             Rival(hold.actor, hold.holder, hold.mode, hold.slots, hold.id, FIRST)
-            for hold in self.draft.record(claim.node).holds.values()
-            if hold.expires_at > self.draft.now and not hold.closed and not compatible(claim.mode, hold.mode)
+            for hold in holds
+            if hold.expires_at > self.draft.now and not hold.closed and self._conflicts(spot, hold)
         ]
 
-    def _queueing(self, claim: Claim, order: tuple[int, ...], start: int = 0) -> list[Rival]:
+    def _queueing(self, spot: SoughtNode, order: tuple[int, ...], start: int = 0) -> list[Rival]:
         """Return the waiters to be served first, apart from the first so many in the queue."""
-        waiters = self.draft.record(claim.node).waiters
+        waiters = self.draft.record(spot.node).waiters
+        ahead = waiters[start : place_in(waiters, order)]
+        load(self.draft, spot.mode, ahead)
         return [
             Rival(waiter.actor, waiter.holder, waiter.mode, waiter.slots, waiter.id, waiter.order)
-            for waiter in waiters[start : place_in(waiters, order)]
-            if not compatible(claim.mode, waiter.mode) and is_alive(self.draft, waiter)
+            for waiter in ahead
+            if self._conflicts(spot, waiter) and is_alive(self.draft, waiter)
         ]
 
-    def _newcomer_ahead(self, _claim: Claim, _order: tuple[int, ...]) -> list[Rival]:
+    def _newcomer_ahead(self, _spot: SoughtNode, _order: tuple[int, ...]) -> list[Rival]:
         """Whoever is not in the records yet."""
         return []
 
 
-def _is_counted(rival: Rival, claim: Claim, slots: int) -> bool:
+def _is_counted(rival: Rival, spot: SoughtNode, slots: int) -> bool:
     """Return True if both want one of so many slots; all other rivals have to give way."""
-    return claim.mode == rival.mode == SLOTS and rival.slots == slots
+    return spot.mode == rival.mode == SLOTS and rival.slots == slots
 
 
 class _Rivals:
@@ -216,43 +256,43 @@ class _Searched(WaitGraph):
 
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
-        self._lines: dict[tuple[str, str, int, bool], _ClaimRivals] = {}
+        self._lines: dict[tuple[str, str, int, bool, str | None, bool], _ClaimRivals] = {}
 
-    def _needs(self, seeker: Seeker, option: Alternative, claim: Claim) -> Iterable[Need]:
+    def _needs(self, seeker: Seeker, spot: SoughtNode) -> Iterable[Need]:
         order, slots = seeker.order, seeker.slots
-        key = (claim.node, claim.mode, slots, order == LAST)
+        key = (spot.node, spot.mode, slots, order == LAST, spot.name, spot.is_first)
         lines = self._lines.get(key)
         if lines is None:
             lines = self._lines[key] = _ClaimRivals()
-            self._add(lines, claim, slots, self._holding(claim))
+            self._add(lines, spot, slots, self._holding(spot))
         if lines.seen < order:
-            self._look(lines, claim, slots, order)
+            self._look(lines, spot, slots, order)
         needs = (
-            _shared_need(seeker, option.resources[claim.of], lines.others, 0),
-            _shared_need(seeker, option.resources[claim.of], lines.counted, slots - 1),
+            _shared_need(seeker, spot.resource, lines.others, 0),
+            _shared_need(seeker, spot.resource, lines.counted, slots - 1),
         )
         return [need for need in needs if need is not None]
 
-    def _look(self, lines: _ClaimRivals, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
+    def _look(self, lines: _ClaimRivals, spot: SoughtNode, slots: int, order: tuple[int, ...]) -> None:
         """See everybody who is before this place, and was not seen yet."""
-        for newcomer in self._newcomer_ahead(claim, order):
+        for newcomer in self._newcomer_ahead(spot, order):
             if lines.seen <= newcomer.order:
-                self._look_along(lines, claim, slots, newcomer.order)
-                self._add(lines, claim, slots, [newcomer])
-        self._look_along(lines, claim, slots, order)
+                self._look_along(lines, spot, slots, newcomer.order)
+                self._add(lines, spot, slots, [newcomer])
+        self._look_along(lines, spot, slots, order)
         lines.seen = order
 
-    def _look_along(self, lines: _ClaimRivals, claim: Claim, slots: int, order: tuple[int, ...]) -> None:
-        self._add(lines, claim, slots, self._queueing(claim, order, lines.looked_at))
-        lines.looked_at = place_in(self.draft.record(claim.node).waiters, order)
+    def _look_along(self, lines: _ClaimRivals, spot: SoughtNode, slots: int, order: tuple[int, ...]) -> None:
+        self._add(lines, spot, slots, self._queueing(spot, order, lines.looked_at))
+        lines.looked_at = place_in(self.draft.record(spot.node).waiters, order)
 
-    def _add(self, lines: _ClaimRivals, claim: Claim, slots: int, rivals: list[Rival]) -> None:
+    def _add(self, lines: _ClaimRivals, spot: SoughtNode, slots: int, rivals: list[Rival]) -> None:
         """Their waits are looked at next: loaded one by one, each of them would make the search begin again."""
         homes = [home(rival.id) for rival in rivals if rival.id.startswith("w")]
         self.draft.require([*(rival.actor for rival in rivals), *homes])
         for rival in rivals:
             self.names[rival.actor] = rival.holder
-            (lines.counted if _is_counted(rival, claim, slots) else lines.others).add(rival)
+            (lines.counted if _is_counted(rival, spot, slots) else lines.others).add(rival)
 
 
 def _shared_need(seeker: Seeker, resource: str, line: _Rivals, spare: int) -> Need | None:
@@ -281,14 +321,27 @@ class _Considered(_Searched):
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
 
-    def _newcomer_ahead(self, claim: Claim, order: tuple[int, ...]) -> list[Rival]:
+    def _newcomer_ahead(self, spot: SoughtNode, order: tuple[int, ...]) -> list[Rival]:
         """The request that is being considered, where its priority would put it before an older waiter.
 
         It does not hold up an actor that only polls yet: if that goes on, the next poll will close the cycle.
         """
         if order <= self.order or order == LAST:
             return []
-        mode = modes_of(self.ask).get(claim.node)
-        if mode is None or compatible(claim.mode, mode):
+        mode = modes_of(self.ask).get(spot.node)
+        if mode is None or not self._is_crossed(spot, mode):
             return []
         return [Rival(self.actor, self.ask.holder, mode, self.ask.slots, "", self.order)]
+
+    def _has_patterns(self, node: str) -> bool:
+        return modes_of(self.ask).get(node) in PATTERN_MODES or super()._has_patterns(node)
+
+    def _is_crossed(self, spot: SoughtNode, mode: str) -> bool:
+        """Return True if the request that is being considered, in this mode, excludes what is wanted here."""
+        pair = (spot.mode, mode)
+        if pair in COMPATIBLE:
+            return False
+        if pair not in BY_NAME:
+            return spot.is_first
+        wanted = tuple([name for option in self.ask.options for name in option.resources])
+        return spot.name is None or meet_by_pattern((spot.name,), wanted)

@@ -5,7 +5,7 @@ Both a hook process and a hook request at a server drive the same conversation (
 
 from __future__ import annotations
 
-from leasehold.domain.names import shown
+from leasehold.domain.names import is_pattern, lies_in, shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, TimedOut
 from leasehold.domain.sessions import SessionRenewed
@@ -168,7 +168,10 @@ def _in_the_way(path: str, outcome: Held | TimedOut | Deadlock | Refused, terms:
     told = sentence(outcome)
     if not isinstance(outcome, Held | TimedOut) or not outcome.blockers:
         return told
-    if all(each.holder == terms.holder and each.state == "held" for each in outcome.blockers):
+    found = outcome.blockers
+    if all(each.state == "held" and is_pattern(each.resource) and not lies_in(path, each.resource) for each in found):
+        return None  # the store takes it for a directory that may have matches in it, but an editor writes files
+    if all(each.holder == terms.holder and each.state == "held" for each in found):
         verdict = yield from _look(path, terms, must_own=False)
         if verdict.allowed:
             return None

@@ -14,9 +14,10 @@ import json
 import os
 import shutil
 
-from leasehold.domain.names import shown
+from leasehold.domain.names import file_of, shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Granted
+from leasehold.domain.patterns import escaped, folder
 from leasehold.guard.checking import ROOT, WARN, LeaseOwner, concerns, name_of, typed
 from leasehold.guard.editors.decision import Decision, KnownLease, take
 from leasehold.guard.effects import calls, comparing, picture, undoing
@@ -74,7 +75,7 @@ class _Recorded(Noun):
 def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> Steps[None]:
     """Record the trees before a call. `said` names, by root, the paths that it plainly writes."""
     others = yield from _held_by_others(terms)
-    held = sorted({name.partition(":")[2] for lease in others for name in lease.resources if name.startswith("path:")})
+    held = sorted({_watched(name) for lease in others for name in lease.resources if name.startswith("path:")})
     pictures = picture.take(scene.trees, held)
     copies = {}
     for each in pictures:
@@ -83,6 +84,11 @@ def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> 
         copies[each.root] = undoing.copy(each, mine, os.path.join(scene.private, unique))
     _save(scene, _Recorded(pictures, copies, frozenset(lease.id for lease in others), tuple(held)))
     announce(scene, said, terms.holder)
+
+
+def _watched(name: str) -> str:
+    """Return the path to watch for a held name: of a pattern, the directory in which all its matches lie."""
+    return file_of(name) or file_of(f"path:{folder(name[5:]) or '.'}") or "."
 
 
 def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str) -> None:
@@ -232,7 +238,7 @@ class _Judging:
             Trespasses(self._scene.shared(tree, "trespasses")).add(self._trespass(change))
             by_lease.setdefault(change.lease.id, []).append(change.path)
         for lease, paths in by_lease.items():
-            told = [f"path:{path}" for path in paths[:TOLD_MOST]]
+            told = [f"path:{escaped(path)}" for path in paths[:TOLD_MOST]]
             yield "report_trespass", {"lease": lease, "paths": told, "by": self._terms.holder}
 
     def _trespass(self, change: _Change) -> Trespass:

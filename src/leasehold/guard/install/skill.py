@@ -37,7 +37,8 @@ Rules:
   under a name that no other agent has, with an option: `leasehold acquire issue:42 --holder a-name-of-your-own`.
 - Never proceed without the lock, and never force one open unless a person asks you to.
 - One lock at a time, unless your instructions say otherwise. If you need several, claim them in one call.
-- Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `repo:deploy`, `github://acme/app/issues/42`,
+- Names: `issue:42`, `path:src/auth.rs` (a directory covers what is in it), `path:src/**/*.py` (every file that
+  matches; quote it in a shell), `repo:deploy`, `github://acme/app/issues/42`,
   `deploy://api-prod`, or any other text that all agents spell alike.
 - A single command can be run under a lock: `leasehold run deploy://api-prod --wait 10m -- ./deploy.sh`.
 """

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from leasehold.domain import names
 from leasehold.domain.api_keys import Whoami
 from leasehold.domain.leases import Inspection, Lease
 from leasehold.domain.sessions import Session
@@ -138,9 +139,12 @@ def space_of(who: Principal, verb: str, space: str | None) -> str | None:
 
 
 def check_names(who: Principal, resources: object) -> None:
-    """Refuse names outside the principal's prefixes, as the rules see them: `path:docs/../secret` is `path:secret`."""
+    """Refuse names outside the principal's prefixes, as the rules see them: `path:docs/../secret` is `path:secret`.
+
+    A pattern is allowed where all that it can match is.
+    """
     for name in checks.resource_names(resources):
-        if who.prefixes and not name.startswith(who.prefixes):
+        if who.prefixes and not names.literal(name).startswith(who.prefixes):
             raise Problem("not_allowed", f"this key is only for names that begin with {' or '.join(who.prefixes)}")
 
 

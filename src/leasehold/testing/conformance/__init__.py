@@ -25,6 +25,7 @@ import pytest
 TOPICS = (
     "names",
     "overlap",
+    "patterns",
     "modes",
     "several",
     "choices",
@@ -68,6 +69,7 @@ from leasehold.testing.conformance.modes import Modes  # noqa: E402
 from leasehold.testing.conformance.names import Names  # noqa: E402
 from leasehold.testing.conformance.order import Order  # noqa: E402
 from leasehold.testing.conformance.overlap import Overlap  # noqa: E402
+from leasehold.testing.conformance.patterns import Patterns  # noqa: E402
 from leasehold.testing.conformance.reentrant import Reentrant  # noqa: E402
 from leasehold.testing.conformance.refusals import Refusals  # noqa: E402
 from leasehold.testing.conformance.retries import Retries  # noqa: E402
@@ -83,6 +85,7 @@ __all__ = ["TOPICS", "Asking", "Conformance", "Connect", "Connections"]
 class Conformance(
     Names,
     Overlap,
+    Patterns,
     Modes,
     Several,
     Choices,

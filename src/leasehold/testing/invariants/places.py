@@ -10,6 +10,9 @@ from bisect import bisect_left, insort
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from leasehold.domain.names import is_pattern, overlaps
+from leasehold.domain.patterns import folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -22,6 +25,10 @@ class Ordered(Protocol):
     @property
     def order(self) -> tuple[int, int]:
         """Smaller comes first."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Where it lies."""
 
 
 T = TypeVar("T", bound=Ordered)
@@ -50,6 +57,8 @@ def lineage(name: str, hierarchical: frozenset[str] = frozenset()) -> tuple[str,
         return (REPOSITORY,)
     if kind == "issue":
         return (name, REPOSITORY)
+    if is_pattern(name):
+        return (name, *lineage(f"path:{folder(rest) or '.'}"))
     if kind == "path":
         return ("path:.", REPOSITORY) if rest == "." else (*_tree("path:", rest), "path:.", REPOSITORY)
     if kind not in hierarchical:
@@ -70,18 +79,18 @@ class Index(Generic[T]):
         self._hierarchical = hierarchical
         self._at: dict[tuple[str, str], list[T]] = {}
         self._below: dict[tuple[str, str], list[T]] = {}
+        self._patterns: dict[tuple[str, str], list[T]] = {}
+        """By the directory in which all matches of a pattern lie."""
 
     def add(self, space: str, names: Iterable[str], thing: T) -> None:
         """Put a thing where these names lie."""
-        at, below = self._places(names)
-        for where, index in ((at, self._at), (below, self._below)):
+        for where, index in self._places(names):
             for each in where:
                 insort(index.setdefault((space, each), []), thing, key=_order_of)
 
     def remove(self, space: str, names: Iterable[str], thing: T) -> None:
         """Take a thing away from where `add` put it."""
-        at, below = self._places(names)
-        for where, index in ((at, self._at), (below, self._below)):
+        for where, index in self._places(names):
             for each in where:
                 things = index[space, each]
                 del things[bisect_left(things, thing.order, key=_order_of)]
@@ -96,7 +105,21 @@ class Index(Generic[T]):
             for things in self._lists(space, above):
                 end = len(things) if before is None else bisect_left(things, before, key=_order_of)
                 found.update((id(thing), thing) for thing in things[:end])
+            for things in self._by_name(space, above):
+                end = len(things) if before is None else bisect_left(things, before, key=_order_of)
+                found.update((id(thing), thing) for thing in things[:end] if self._meets(name, thing))
         return list(found.values())
+
+    def _meets(self, name: str, thing: T) -> bool:
+        return any(overlaps(name, other, self._hierarchical) for other in thing.names)
+
+    def _by_name(self, space: str, above: tuple[str, ...]) -> Iterator[list[T]]:
+        """Yield what may overlap with a name because one of the two is a pattern; the names decide."""
+        for each in above:
+            if (space, each) in self._patterns:
+                yield self._patterns[space, each]
+        if is_pattern(above[0]) and (space, above[1]) in self._below:
+            yield self._below[space, above[1]]
 
     def at(self, space: str, where: str) -> list[T]:
         """Everything that lies exactly here."""
@@ -113,9 +136,11 @@ class Index(Generic[T]):
         if (space, above[0]) in self._below:
             yield self._below[space, above[0]]
 
-    def _places(self, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    def _places(self, names: Iterable[str]) -> tuple[tuple[set[str], dict[tuple[str, str], list[T]]], ...]:
         lineages = [lineage(name, self._hierarchical) for name in names]
-        return {each[0] for each in lineages}, {above for each in lineages for above in each[1:]}
+        at, below = {each[0] for each in lineages}, {above for each in lineages for above in each[1:]}
+        folders = {each[1] for each in lineages if is_pattern(each[0])}
+        return (at, self._at), (below, self._below), (folders, self._patterns)
 
 
 def _order_of(thing: Ordered) -> tuple[int, int]:
