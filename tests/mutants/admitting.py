@@ -49,6 +49,13 @@ ADMITTING = (
         ("tests/server/test_events.py", "-k", "takes_none_from_others"),
     ),
     Mutant(
+        "one principal's streams of losses fill all the room there is",
+        "server/api/losses.py",
+        "Shares[LossStream](STREAMS_EACH, STREAMS_MOST,",
+        "Shares[LossStream](STREAMS_MOST, STREAMS_MOST,",
+        ("tests/server/test_events.py", "-k", "takes_none_from_others and losses"),
+    ),
+    Mutant(
         "whoever has most gives nothing up",
         "server/access/shares.py",
         "        if len(self._seats[greediest]) <= own + 1:\n",

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import leasehold
 from leasehold.locks.connect import open_served
 from leasehold.server.access.authentication import Authenticator
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from http.client import HTTPResponse
     from pathlib import Path
-
-    import pytest
 
     from leasehold.locks.hosted import Served
 
@@ -399,16 +399,22 @@ def test_there_are_only_so_many_readers_and_those_that_leave_make_room(tmp_path:
         until(has_room)
 
 
-def test_a_reader_that_opens_many_streams_takes_none_from_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "kind", "bound"), [("GET", "events", "READERS"), ("POST", "losses", "STREAMS")])
+def test_a_reader_that_opens_many_streams_takes_none_from_others(
+    tmp_path: Path, method: str, kind: str, bound: str
+) -> None:
     """With room for eight, of which one principal may have six."""
-    few = command_with("leasehold.server.api.events.READERS_MOST = 8; leasehold.server.api.events.READERS_EACH = 6")
+    place = f"leasehold.server.api.{kind}.{bound}"
+    few = command_with(f"{place}_MOST = 8; {place}_EACH = 6")
+    content, headers = ("{}", {"Content-Type": "application/json"}) if method == "POST" else (None, {})
     keys = {name: create_key(tmp_path, "viewer", name=name) for name in ("greedy", "ann", "bob", "cid")}
     with serving(tmp_path, "--rate", "0", command=few) as server, ExitStack() as streams:
 
         def watch(name: str) -> HTTPConnection | None:
             line = HTTPConnection(server.host, server.port, timeout=PATIENCE)
             streams.callback(line.close)
-            line.request("GET", "/v1/events", headers={"Authorization": f"Bearer {keys[name]}"})
+            shown = {"Authorization": f"Bearer {keys[name]}"}
+            line.request(method, f"/v1/{kind}", content, {**headers, **shown})
             status = line.getresponse().status
             assert status in (200, 429)
             return line if status == 200 else None
@@ -417,8 +423,9 @@ def test_a_reader_that_opens_many_streams_takes_none_from_others(tmp_path: Path)
         assert [line is not None for line in greedy] == [True] * 6 + [False]
         assert all(watch(name) is not None for name in ("ann", "ann", "bob", "bob", "cid", "cid"))
         assert watch("cid") is None  # there are eight, and nobody has more than two
-        gone = [line for line in greedy[:6] if line is not None and line.sock is not None and _ended(line.sock)]
-        assert len(gone) == 4
+        socks = [line.sock for line in greedy[:6] if line is not None and line.sock is not None]
+        until(lambda: sum(map(_ended, socks)) >= 4)
+        assert sum(map(_ended, socks)) == 4
 
 
 def _ended(line: socket.socket) -> bool:

@@ -162,8 +162,8 @@ async def _watch_events(app: App, request: Request) -> Response:
 
 
 async def _watch_losses(app: App, request: Request) -> Response:
-    _, given = await app.checked(request, losses.ROUTE)
-    return app.losses.open(given)
+    who, given = await app.checked(request, losses.ROUTE)
+    return app.losses.open(who, given)
 
 
 async def _metrics(app: App) -> Response:

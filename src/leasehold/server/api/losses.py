@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from leasehold.domain.events import LOSS_KINDS
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests import checks
+from leasehold.server.access.shares import Shares, payer
 from leasehold.server.api import problems
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.routes import of_verb
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from leasehold.locks.hosted import Served
     from leasehold.routing.cursors import Cursor
     from leasehold.server.access.authentication import Authenticator
+    from leasehold.server.access.principals import Principal
 
 log = logging.getLogger("leasehold.server")
-STREAMS_MOST = 10_000
+STREAMS_EACH, STREAMS_MOST = 5_000, 10_000
+"""Streams that may be open, for one principal and in all. A client has one, however many leases it holds."""
 HOLDERS_MOST = 64
 LEASES_MOST = 1_000
 POLL_EVERY = 0.25
@@ -52,13 +55,12 @@ class LossStreams(OpenStreams):
     def __init__(self, served: Served, authenticator: Authenticator) -> None:
         super().__init__(authenticator)
         self.served = served
+        self.readers = Shares[LossStream](STREAMS_EACH, STREAMS_MOST, LossStream.drop, lambda _: False)
         self._listeners: dict[LossListener, None] = {}
         self._polling: asyncio.Task[None] | None = None
 
-    def open(self, asked: dict[str, Any]) -> LossStream:
+    def open(self, who: Principal, asked: dict[str, Any]) -> LossStream:
         """Return a stream of what happens from now on."""
-        if len(self._listeners) >= STREAMS_MOST:
-            raise Problem("too_many", f"{STREAMS_MOST} clients watch losses already; renewals still report them")
         holders = asked["holders"]
         if holders is not None and len(holders) > HOLDERS_MOST:
             raise Problem("invalid", f"holders: at most {HOLDERS_MOST}; leave them out for all", field="holders")
@@ -68,7 +70,12 @@ class LossStreams(OpenStreams):
             leases = [checks.lease_id(lease) for lease in asked["leases"]]
         except InvalidInput as error:
             raise Problem("invalid", f"leases: {error.message}", field="leases") from None
-        return LossStream(self, asked["space"], None if holders is None else frozenset(holders), leases)
+        chosen = None if holders is None else frozenset(holders)
+        stream = LossStream(self, payer(who), asked["space"], chosen, leases)
+        if not self.readers.take(stream.payer, stream):
+            told = f"you have {STREAMS_EACH} streams of losses open already; renewals still report losses"
+            raise Problem("too_many", told)
+        return stream
 
     def join(self, listener: LossListener) -> None:
         """Notify this listener from now on."""
@@ -121,10 +128,17 @@ class LossStream(SseStream):
     """One client."""
 
     def __init__(
-        self, streams: LossStreams, space: str | None, holders: frozenset[str] | None, leases: Sequence[str]
+        self,
+        streams: LossStreams,
+        payer: str,
+        space: str | None,
+        holders: frozenset[str] | None,
+        leases: Sequence[str],
     ) -> None:
         super().__init__(streams, space)
         self._streams = streams
+        self.payer = payer
+        """The principal whose share of the streams it is taken from."""
         self._holders = holders
         self._leases = leases
         self._content = b""
@@ -139,12 +153,13 @@ class LossStream(SseStream):
             self.news.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send losses until either side ends the stream."""
+        """Send losses until either side ends the stream, or another principal needs the room."""
         self._streams.join(self)
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._streams.leave(self)
+            self._streams.readers.leave(self.payer, self)
 
     async def frames(self) -> AsyncGenerator[bytes]:
         """Yield losses, those first that happened before the stream was opened."""
