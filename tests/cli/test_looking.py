@@ -113,7 +113,7 @@ def test_history_tells_who_was_forced_and_which_cycle_it_was(shell: Shell) -> No
     assert " → " in seen
 
 
-def test_history_tells_who_opened_what_was_closed_and_behind_whom_somebody_was(shell: Shell) -> None:
+def test_history_tells_who_opened_what_was_closed_and_behind_whom_a_waiter_was(shell: Shell) -> None:
     shell.call("acquire", "a", "--on-expiry", "quarantine")
     assert shell.run("acquire", "a", holder="bob").code == 4
     shell.call("force-release", "a", "--reason", "enough", "--by", "ops")
@@ -211,7 +211,7 @@ def test_a_session_from_start_to_end(shell: Shell) -> None:
     assert shell.call("acquire", "a", env=env).code != 0
 
 
-def test_an_admin_ends_somebody_elses_session(shell: Shell) -> None:
+def test_an_admin_ends_the_session_of_another_holder(shell: Shell) -> None:
     credential = shell.call("session", "start", "--json").said["data"]["credential"]
     id_ = credential.rpartition(".")[0]
     assert "--by" in shell.call("session", "end", id_).err

@@ -218,7 +218,7 @@ def test_an_exclusive_lease_has_no_slots(shell: Shell) -> None:
 # ------------------------------------------------------------------------------------- what is not yours
 
 
-def test_a_release_of_what_somebody_else_holds_tells_who(shell: Shell, tmp_path: Path) -> None:
+def test_a_release_of_what_another_agent_holds_tells_who(shell: Shell, tmp_path: Path) -> None:
     shell.run("acquire", "issue:42", "--name", "fix the parser")
     elsewhere = {"XDG_STATE_HOME": str(tmp_path / "other"), "LEASEHOLD_URL": f"sqlite://{shell.database}"}
     done = shell.run("release", "issue:42", holder="bob", env=elsewhere)

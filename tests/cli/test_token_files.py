@@ -158,7 +158,7 @@ def test_a_directory_that_others_can_use_is_refused(tokens: Path, mode: int) -> 
     assert files(tokens) == []
 
 
-def test_what_belongs_to_somebody_else_is_refused(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_file_of_another_user_is_refused(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens_of(*WHO).remember(["issue:1"], ONE, "secret")
     monkeypatch.setattr(os, "geteuid", lambda: 4_242)
     with pytest.raises(LeaseholdError, match="another user"):

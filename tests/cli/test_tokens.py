@@ -48,7 +48,7 @@ def test_no_token_is_ever_listed(shell: Shell, words: list[str]) -> None:
         assert '"token"' not in done.out
 
 
-def test_a_server_may_be_spelled_another_way_when_the_lease_is_given_back(shell: Shell, tmp_path: Path) -> None:
+def test_a_server_may_be_spelled_another_way_when_the_lease_is_released(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "served").mkdir()
     with serving(tmp_path / "served") as server:
         assert shell.run("acquire", "issue:42", "--url", f"{server.url}/").code == 0
@@ -56,7 +56,7 @@ def test_a_server_may_be_spelled_another_way_when_the_lease_is_given_back(shell:
         assert shell.run("release", "issue:42", "--url", server.url.upper()).code == 0
 
 
-def test_a_database_may_be_spelled_another_way_when_the_lease_is_given_back(shell: Shell) -> None:
+def test_a_database_may_be_spelled_another_way_when_the_lease_is_released(shell: Shell) -> None:
     full = shell.home / "x.db"
     assert shell.run("acquire", "issue:42", "--url", "sqlite:./x.db").code == 0
     assert shell.run("renew", "issue:42", "--url", f"sqlite://{full}?retention_days=7").code == 0

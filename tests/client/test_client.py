@@ -342,7 +342,7 @@ def test_a_forked_child_has_connections_of_its_own(tmp_path: Path, kind: str) ->
         assert alone.holders("in%20the%20parent") == alone.holders("in%20the%20child") == ["ann"]
 
 
-def test_whoever_is_still_connecting_when_the_locks_are_closed_is_told(server: Running) -> None:
+def test_a_caller_that_is_still_connecting_when_the_locks_are_closed_gets_an_error(server: Running) -> None:
     async def closed_meanwhile() -> None:
         locks = await leasehold.aconnect(server.url, holder="ann")
         asking = asyncio.create_task(locks.acquire("too late", ttl=60))

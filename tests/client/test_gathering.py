@@ -87,7 +87,7 @@ async def test_what_is_asked_at_once_travels_together(line: Line) -> None:
 
 
 @run
-async def test_whoever_asks_alone_goes_alone(line: Line) -> None:
+async def test_a_call_that_comes_alone_goes_alone(line: Line) -> None:
     async with connected(line.url) as locks:
         granted = await take(locks, "alone")
         await locks.renew(granted.lease.id, granted.token)
@@ -96,7 +96,7 @@ async def test_whoever_asks_alone_goes_alone(line: Line) -> None:
 
 
 @run
-async def test_whoever_waits_goes_alone(server: Running, line: Line) -> None:
+async def test_a_call_that_waits_goes_alone(server: Running, line: Line) -> None:
     async with connected(line.url) as locks:
         await asyncio.gather(*(take(locks, f"waits-{number}", wait=60) for number in range(3)))
     assert [path for path, _ in asked(line) if path != "/healthz"] == ["/v1/acquire"] * 3
@@ -157,7 +157,7 @@ async def test_one_that_is_cancelled_holds_nothing_and_the_others_do(server: Run
 
 
 @run
-async def test_what_a_cancelled_task_got_is_given_back_before_the_locks_are_closed(server: Running, line: Line) -> None:
+async def test_a_grant_of_a_cancelled_task_is_released_before_the_locks_are_closed(server: Running, line: Line) -> None:
     locks = await leasehold.aconnect(line.url, holder="ann")
     line.faults = [HOLD, HOLD]
     tasks = [asyncio.create_task(take(locks, f"left-{number}")) for number in range(3)]
@@ -201,7 +201,7 @@ async def test_what_is_cancelled_before_it_was_sent_is_never_sent(line: Line) ->
 
 
 @run
-async def test_whoever_asks_locks_that_are_closed_meanwhile_is_told(line: Line) -> None:
+async def test_a_caller_of_locks_that_are_closed_meanwhile_gets_an_error(line: Line) -> None:
     locks = await leasehold.aconnect(line.url, holder="ann")
     tasks = [asyncio.create_task(take(locks, f"closed-{number}")) for number in range(4)]
     await asyncio.sleep(0)

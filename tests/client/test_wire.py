@@ -89,7 +89,7 @@ def test_a_server_that_says_nothing_is_soon_given_up_and_named(
     assert len(asked) == deciding.SILENCES if wait else asked == [b"/v1/acquire"] * deciding.SILENCES + [b"/v1/cancel"]
 
 
-def test_a_server_that_hung_up_is_named(script: Script, locks: Any) -> None:  # noqa: ANN401
+def test_a_server_that_disconnected_is_named(script: Script, locks: Any) -> None:  # noqa: ANN401
     script.answers = [(HANG_UP,)] * 20
     with pytest.raises(leasehold.Unreachable, match=f"{script.url[7:]}: the server closed the connection"):
         locks.list()

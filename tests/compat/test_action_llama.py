@@ -131,7 +131,7 @@ def test_the_spelling_of_the_caller_is_echoed_and_case_of_a_host_does_not_matter
     assert one.post("release", "github://acme/App/issues/42").json == {"ok": True}
 
 
-def test_whoever_waits_or_left_it_closed_is_told_of_as_such(server: Running) -> None:
+def test_a_waiter_and_an_unclean_end_are_reported_as_such(server: Running) -> None:
     one = llama(server, "late")
     server.post("acquire", {"resources": "closed://x", "holder": "ann", "on_expiry": "quarantine"})
     server.post("force-release", {"target": "closed://x", "reason": "gone"})
@@ -247,7 +247,7 @@ def test_the_embedded_store_with_a_session_and_with_a_schedulers_own_secret(tmp_
     assert command("rlock", KEY, folder=tmp_path, **wrong).body == {"error": "invalid secret"}
 
 
-def test_somebody_without_a_session_does_not_touch_a_sessions_lock(tmp_path: Path) -> None:
+def test_a_caller_without_a_session_does_not_touch_a_sessions_lock(tmp_path: Path) -> None:
     store = {"LEASEHOLD_URL": f"sqlite:///{tmp_path / 'locks.db'}"}
     with leasehold.connect(store["LEASEHOLD_URL"]) as locks:
         one = locks.start_session(ttl=600, holder="ada")

@@ -155,7 +155,7 @@ def test_flows_in_a_circle_are_told_at_once(url: str) -> None:
     assert asyncio.run(flows()) == [False]
 
 
-def test_whoever_is_cancelled_holds_nothing(url: str) -> None:
+def test_a_cancelled_task_holds_nothing(url: str) -> None:
     async def cancelled() -> bool:
         async with await FlowLockService.connect(url) as service:
             held = await service.acquire("k", LONG, 0)

@@ -187,7 +187,7 @@ def test_a_number_that_another_process_has_now_is_not_the_owner(tree: Tree) -> N
     assert tree.command(sh).judge(taken) == GONE
 
 
-def test_sudo_begins_a_session_for_somebody_who_stays_the_same(tree: Tree) -> None:
+def test_sudo_begins_a_session_for_a_person_who_stays_the_same(tree: Tree) -> None:
     zsh = tree.add(11, 1, "zsh", leads=True)
     monitor = tree.add(111, tree.add(110, zsh, "sudo"), "sudo", leads=True)
     taken = tree.command(monitor).saved()

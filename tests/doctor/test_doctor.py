@@ -180,7 +180,7 @@ def test_a_directory_that_others_may_write(database: Path) -> None:
     )
 
 
-def test_files_of_somebody_else(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4_242)
     findings = on("permissions", examined(database))
     assert findings

@@ -48,7 +48,7 @@ def test_two_who_wait_for_each_other() -> None:
     assert found(graph, "b") == ("b", "S", "a", "R")
 
 
-def test_the_cycle_begins_at_whoever_asks_and_names_what_each_waits_for() -> None:
+def test_the_cycle_begins_at_the_requester_and_names_what_each_waits_for() -> None:
     graph = {"a": [all_of(needs("R", "b"))], "b": [all_of(needs("S", "c"))], "c": [all_of(needs("T", "a"))]}
     assert found(graph) == ("a", "R", "b", "S", "c", "T")
 
@@ -75,7 +75,7 @@ def test_a_choice_is_stuck_only_if_every_alternative_is() -> None:
     assert found({"a": [one_of(needs("R", "b"), needs("S", "x"))], **stuck}) is None
 
 
-def test_a_choice_of_somebody_else_is_a_way_out_too() -> None:
+def test_a_choice_of_another_waiter_is_a_way_out_too() -> None:
     graph = {"a": [all_of(needs("R", "b"))], "b": [one_of(needs("S", "a"), needs("T", "x"))]}
     assert found(graph) is None
 

@@ -83,7 +83,7 @@ def test_a_copy_gets_the_same_lease_and_does_not_extend_it(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("late", [True, False], ids=["first", "second"])
-def test_no_late_copy_is_granted_what_was_given_back(scene: Scene, late: bool) -> None:
+def test_no_late_copy_is_granted_what_was_released(scene: Scene, late: bool) -> None:
     """Whichever of the two was under way for so long."""
     one = scene.granted(scene.first())
     scene.granted(scene.send("two"))
@@ -117,7 +117,7 @@ def test_a_copy_asks_anew_when_the_lease_ran_out_before_anybody_was_told(scene: 
     assert len({hold.id for hold in scene.holds}) == 1
 
 
-def test_what_nobody_heard_of_is_given_back_unless_a_copy_came(scene: Scene) -> None:
+def test_a_grant_that_nobody_heard_of_is_released_unless_a_copy_came(scene: Scene) -> None:
     one = scene.granted(scene.first())
     request = keys.request(keys.actor("default", "ann", None), "r", "ann")
     gone = c.GiveUp(one.lease.id, keys.secret_hash("one"), request)

@@ -60,7 +60,7 @@ class TestStoreErrors:
         assert isinstance(second.outcome, TimedOut)
         assert not first.is_done
 
-    def test_that_do_not_end_are_told_to_whoever_has_waited_long_enough(self) -> None:
+    def test_that_do_not_end_are_reported_to_callers_that_waited_long_enough(self) -> None:
         rig = Rig()
         engine = rig.engine()
         held = take(engine, "r")
@@ -221,7 +221,7 @@ class TestBreakingDown:
             engine.turn()
         assert [type(each.error) for each in (waiting, *asked)] == [ZeroDivisionError] * 4
 
-    def test_of_whoever_is_told_tells_the_others(self) -> None:
+    def test_of_a_callback_does_not_keep_answers_from_the_others(self) -> None:
         rig = Rig()
         engine = rig.engine()
         told: list[object] = []

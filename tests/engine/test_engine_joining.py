@@ -31,7 +31,7 @@ def test_a_shorter_wait_ends_sooner() -> None:
     assert abs(rig.until_answered(again, engine) - 1) < 0.1
 
 
-def test_whoever_asked_first_may_go_and_the_other_keeps_the_place() -> None:
+def test_the_first_caller_may_go_and_the_other_keeps_the_place() -> None:
     rig = Rig()
     engine = rig.engine()
     held = take(engine, "r")

@@ -27,7 +27,7 @@ def test_what_nobody_holds_is_committed_without_a_word(repository: Repository) -
 
 
 @pytest.mark.parametrize("policy", ["off", "warn", "require", "require-own"])
-def test_a_commit_of_what_somebody_else_holds(repository: Repository, policy: str) -> None:
+def test_a_commit_of_what_another_agent_holds(repository: Repository, policy: str) -> None:
     repository.policy(policy)
     repository.hold("path:src", "ada")
     repository.change("src/a.py", "one")
@@ -165,7 +165,7 @@ def test_a_push_to_what_was_never_fetched_says_what_to_do(repository: Repository
     repository.run("git", "push", "origin", "main", holder="bob")
 
 
-def test_a_forced_push_that_takes_back_what_somebody_holds_is_checked(repository: Repository) -> None:
+def test_a_forced_push_that_takes_back_what_another_agent_holds_is_checked(repository: Repository) -> None:
     pushed_once(repository, "a", "b")
     elsewhere(repository, "b")
     repository.run("git", "fetch", "--quiet", "origin")
@@ -178,7 +178,7 @@ def test_a_forced_push_that_takes_back_what_somebody_holds_is_checked(repository
     assert "path:b is held by ada" in done.stderr
 
 
-def test_a_forced_push_that_keeps_what_somebody_holds_goes_on(repository: Repository) -> None:
+def test_a_forced_push_that_keeps_what_another_agent_holds_goes_on(repository: Repository) -> None:
     pushed_once(repository, "a", "b")
     repository.change("a", "two")
     repository.commit(holder="bob")
@@ -189,7 +189,7 @@ def test_a_forced_push_that_keeps_what_somebody_holds_goes_on(repository: Reposi
     repository.run("git", "push", "--force", "origin", "main:bobs", holder="bob")
 
 
-def test_another_history_in_place_of_what_somebody_holds_is_checked(repository: Repository) -> None:
+def test_another_history_in_place_of_what_another_agent_holds_is_checked(repository: Repository) -> None:
     pushed_once(repository, "a", "b")
     repository.hold("path:b", "ada")
     repository.run("git", "checkout", "--quiet", "--orphan", "anew")

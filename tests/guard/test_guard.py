@@ -77,7 +77,7 @@ def test_what_nobody_holds_is_free(locks: Locks) -> None:
 
 
 @pytest.mark.parametrize("held", ["path:src/a.py", "path:src", "path:.", "repo:all", "path:src/a.py/deeper"])
-def test_what_somebody_else_holds_is_theirs_however_they_hold_it(locks: Locks, held: str) -> None:
+def test_a_lease_of_another_holder_counts_however_they_hold_it(locks: Locks, held: str) -> None:
     take(locks, held, name="refactoring", mode="shared" if held == "path:src" else "exclusive")
     assert states(locks, "path:src/a.py") == [("held", False)]
     assert states(locks, "path:src/a.py", policy=WARN) == [("held", True)]

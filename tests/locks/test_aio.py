@@ -230,7 +230,7 @@ class TestClosing:
         run(main())
         assert queue_of(plain, "r") == []
 
-    def test_of_the_loop_while_somebody_waits_leaves_nothing(self, url: str, plain: Locks) -> None:
+    def test_of_the_loop_while_a_caller_waits_leaves_nothing(self, url: str, plain: Locks) -> None:
         opened: list[AsyncLocks] = []
         waiting: list[asyncio.Future[object]] = []
         held = take(plain, "r")

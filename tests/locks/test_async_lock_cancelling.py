@@ -155,7 +155,7 @@ def test_an_on_lost_that_fails_is_reported(run: Run, ops: Locks) -> None:
 # ------------------------------------------------------------------------------------------- by somebody else
 
 
-def test_a_cancellation_by_somebody_else_passes_through(run: Run, ops: Locks) -> None:
+def test_a_cancellation_by_other_code_passes_through(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
         entered = asyncio.Event()
 
@@ -174,7 +174,7 @@ def test_a_cancellation_by_somebody_else_passes_through(run: Run, ops: Locks) ->
     assert last_end(ops) == ("cancelled", "asyncio.exceptions.CancelledError")
 
 
-def test_a_cancellation_by_somebody_else_is_not_swallowed_by_a_loss(run: Run, ops: Locks) -> None:
+def test_a_cancellation_by_other_code_is_not_swallowed_by_a_loss(run: Run, ops: Locks) -> None:
     async def story(locks: AsyncLocks) -> None:
         task: asyncio.Task[None]
 

@@ -54,7 +54,7 @@ def test_of_coroutines(folder: Path) -> None:
     asyncio.run(forget())
 
 
-def test_of_whoever_still_waits(folder: Path) -> None:
+def test_of_a_caller_that_still_waits(folder: Path) -> None:
     """The thread that waits has them: they are not forgotten before it has its answer."""
     locks = leasehold.connect(f"sqlite://{folder}/locks.db")
     held = locks.acquire("x", ttl=60, holder="first")

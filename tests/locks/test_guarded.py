@@ -156,7 +156,7 @@ def test_a_recursive_function_holds_each_of_its_leases(locks: Locks) -> None:
         leasehold.current_lease()
 
 
-def test_held_by_somebody_else(locks: Locks, url: str) -> None:
+def test_held_by_another_holder(locks: Locks, url: str) -> None:
     @locks.guarded("x", ttl=60)
     def run() -> None:
         raise AssertionError("it must not run")

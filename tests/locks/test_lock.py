@@ -159,7 +159,7 @@ def test_an_interrupt_while_the_inner_of_two_blocks_is_left(
     assert ops.list() == ()
 
 
-def test_a_lock_that_cannot_be_kept_is_given_back(locks: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_cannot_be_kept_is_released(locks: Locks, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

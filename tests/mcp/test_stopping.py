@@ -86,7 +86,7 @@ def connected(folder: Path, how: tuple[str, ...] = ("-m", "leasehold.cli"), **en
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_whoever_is_told_to_stop_releases_everything_and_goes(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_server_that_gets_a_signal_releases_everything_and_ends(tmp_path: Path, number: signal.Signals) -> None:
     with leasehold.connect(database(tmp_path), holder="keeper") as locks:
         assert isinstance(locks.acquire("wanted", ttl=600), leasehold.Granted)
         with connected(tmp_path) as client:
@@ -116,7 +116,7 @@ def test_a_wait_in_a_session_that_was_given_ends_too_and_the_session_does_not(tm
             assert {lease.holder for lease in locks.list()} == {"keeper", "nightly"}  # type: ignore[union-attr]
 
 
-def test_whoever_cannot_release_says_so_and_goes_all_the_same(tmp_path: Path) -> None:
+def test_a_server_that_cannot_release_says_so_and_ends_all_the_same(tmp_path: Path) -> None:
     with serving(tmp_path) as server, connected(tmp_path, LEASEHOLD_URL=server.url) as client:
         assert client.call("acquire_lock", resource="own")["ok"]
         server.process.kill()
@@ -125,7 +125,7 @@ def test_whoever_cannot_release_says_so_and_goes_all_the_same(tmp_path: Path) ->
         assert client.process.wait(PATIENCE) == 1
 
 
-def test_whoever_loses_its_client_and_gets_no_answer_goes_all_the_same(tmp_path: Path) -> None:
+def test_a_server_that_loses_its_client_and_gets_no_answer_ends_all_the_same(tmp_path: Path) -> None:
     hurried = ("-c", HURRIED)
     with serving(tmp_path) as server, connected(tmp_path, hurried, LEASEHOLD_URL=server.url) as client:
         assert client.call("acquire_lock", resource="own")["ok"]

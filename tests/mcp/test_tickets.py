@@ -135,7 +135,7 @@ def test_who_is_gone_leaves_the_place_to_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_first_heard", [True, False])
-def test_a_grant_that_one_of_two_has_heard_is_not_given_back(tmp_path: Path, is_first_heard: bool) -> None:
+def test_a_grant_that_one_of_two_has_heard_is_not_released(tmp_path: Path, is_first_heard: bool) -> None:
     async def work() -> None:
         async with held(tmp_path) as (scene, mine):
             one, other = scene.caller(), scene.caller()

@@ -35,7 +35,7 @@ OVER_ETCD = (
         "stores/etcd/transaction.py",
         "if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):",
         "if isinstance(error, OutcomeUnknown):",
-        (STEPS, "-k", "gives_a_commit_up"),
+        (STEPS, "-k", "commit_that_is_given_up"),
     ),
     Mutant(
         "etcd: the answer to who gave up is taken for another's",
@@ -43,7 +43,7 @@ OVER_ETCD = (
         "        except BaseException:  # interrupted or cancelled: the answer may still come\n"
         "            self._drop(connection)\n",
         "        except BaseException:\n            self._idle.append(pooled)\n",
-        (STEPS, "-k", "gives_a_commit_up"),
+        (STEPS, "-k", "commit_that_is_given_up"),
     ),
     Mutant(
         "etcd: a commit in doubt may still be carried out",

@@ -38,6 +38,8 @@ REFUSED = {
 
 UNCOVERED = frozenset(("docs/how-to",))
 """Rooms of the package, and folders of docs, whose prose is not clean yet."""
+NAMES_REFUSED = re.compile("whoever|somebody|_(?:given|gives)_back|_hung_up|_lets_go")
+"""Words that hide who does what in the name of a test."""
 
 
 class Sentence(NamedTuple):
@@ -113,3 +115,9 @@ def test_every_sentence_says_who_does_what(room: str) -> None:
         fault for file in FILES if room_of(file) == room for sentence in prose(file) for fault in refused(sentence)
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_names_of_tests_say_who_does_what() -> None:
+    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
+    names = {name for text in texts for name in re.findall(r"def (test_\w+)", text)}
+    assert sorted(filter(NAMES_REFUSED.search, names)) == []

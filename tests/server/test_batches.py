@@ -122,7 +122,7 @@ def test_each_call_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["hot", "ordinary"])
-def test_grants_that_nobody_heard_of_are_given_back(server: Running, way: str) -> None:
+def test_grants_that_nobody_heard_of_are_released(server: Running, way: str) -> None:
     first, second = f"unheard-{way}-1", f"unheard-{way}-2"
     key = None
     if way == "ordinary":  # whoever shows a session is served the other way

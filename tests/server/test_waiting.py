@@ -122,7 +122,7 @@ def until_written(line: socket.socket) -> None:
 @pytest.mark.parametrize("leave", [reset, lambda line: line.close()])
 @pytest.mark.parametrize("wait", [0, 600])
 @pytest.mark.parametrize("way", ["hot", "ordinary"])
-def test_a_grant_that_nobody_read_is_given_back(
+def test_a_grant_that_nobody_read_is_released(
     server: Running, leave: Callable[[socket.socket], None], wait: int, way: str
 ) -> None:
     """A client dies with the answer in its hands: its kernel resets the connection."""
@@ -325,7 +325,7 @@ def test_what_others_leave_at_the_end_is_nobodys_for_long(tmp_path: Path) -> Non
         assert server.waiting("left") == []
 
 
-def test_what_is_granted_after_its_client_was_sent_away_is_given_back(tmp_path: Path) -> None:
+def test_a_grant_after_its_client_was_sent_away_is_released(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         server.post("acquire", {"resources": "brief", "holder": "ann", "ttl_seconds": 1})
         ghost = wait_for("brief", "ghost", request_id="of-ghost")

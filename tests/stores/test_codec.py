@@ -21,14 +21,14 @@ def types_of(value: object) -> object:
 
 
 @given(any_entry)
-def test_jsonb_gives_back_the_same_entry(entry: Hold) -> None:
+def test_jsonb_returns_the_same_entry(entry: Hold) -> None:
     again = unpack(apsw.jsonb_decode(apsw.jsonb_encode(pack(entry))))
     assert again == entry
     assert types_of(again) == types_of(entry)
 
 
 @given(any_entry)
-def test_json_gives_back_the_same_entry(entry: Hold) -> None:
+def test_json_returns_the_same_entry(entry: Hold) -> None:
     again = unpack(json.loads(json.dumps(pack(entry))))
     assert again == entry
     assert types_of(again) == types_of(entry)

@@ -259,7 +259,7 @@ def visible(page: Page) -> int:
     return page.locator(".lease:visible").count()
 
 
-def test_whoever_missed_too_much_looks_at_everything_anew(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_that_missed_too_much_loads_everything_anew(browser: Browser, tmp_path: Path) -> None:
     """Of more than 10,000 events the server tells only the latest, and that some are missing."""
     stale, late = json.dumps({"leases": []}), "/v1/events?last_event_id=0"
     with serving(tmp_path, "--rate", "0") as server, looking(browser, server) as page:

@@ -103,7 +103,7 @@ def test_a_restart_signs_nobody_out(browser: Browser, tmp_path: Path) -> None:
             expect(page.locator("#who")).to_contain_text("viewer")
 
 
-def test_a_key_that_is_made_while_somebody_looks_closes_the_door(browser: Browser, tmp_path: Path) -> None:
+def test_a_key_that_is_made_while_a_page_is_open_ends_its_access(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path) as server, looking(browser, server, calm=False) as page:
         expect(page.locator("#who")).to_have_text("open server")
         key = create_key(tmp_path, "viewer")

@@ -144,7 +144,7 @@ class Worker:
         return self._chance.choice(self._servers)
 
 
-def test_whoever_goes_in_order_meets_nobody_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stores_that_go_in_order_meet_nobody_and_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with engines(monkeypatch, 3) as servers, ThreadPoolExecutor(WORKERS) as pool:
         inside = Inside()
         workers = [Worker(number, servers, inside) for number in range(WORKERS)]

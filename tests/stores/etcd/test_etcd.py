@@ -417,7 +417,7 @@ def test_tls_with_certificates_of_ones_own(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------- its own cluster
 
 
-def test_an_etcd_ends_with_whoever_has_started_it() -> None:
+def test_an_etcd_ends_with_the_process_that_started_it() -> None:
     """Although that one was killed, and could clear nothing up."""
     program = (
         "from leasehold.testing.etcd import QUICK, Etcd\n"

@@ -152,7 +152,7 @@ def some_changes(chance: random.Random, now: int, records: dict[str, Record]) ->
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("room", [large_values.ROOM, 200])
-def test_whoever_looks_sees_the_same_whatever_is_in_the_records(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_see_the_same_whatever_is_in_the_records(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_values, "ROOM", room)
     chance = random.Random(room)
     url, kept = etcd.empty(), Kept()
@@ -470,7 +470,7 @@ def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
         assert one.replica.overlay.lines["na"].mark == HOUR
 
 
-def test_a_commit_of_somebody_who_asked_for_nothing_tells_the_time_all_the_same() -> None:
+def test_a_commit_without_a_request_tells_the_time_all_the_same() -> None:
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])
         before = store.replica.meta.now

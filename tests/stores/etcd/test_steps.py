@@ -136,7 +136,7 @@ def test_the_same_over_tls(tmp_path: Path) -> None:
         assert len(notes(store)) == 6
 
 
-def test_whoever_loses_is_told_what_is_new_without_waiting(store: EtcdStore) -> None:
+def test_a_store_that_loses_learns_what_is_new_without_waiting(store: EtcdStore) -> None:
     with opened(url_of(store)) as (other,):
         steps = putting(store, "na", "mine")
         put(other, "na", "theirs")
@@ -150,7 +150,7 @@ def test_whoever_loses_is_told_what_is_new_without_waiting(store: EtcdStore) -> 
             turn.close()
 
 
-def test_whoever_loses_against_something_large_says_that_it_waits(
+def test_a_store_that_loses_against_something_large_says_that_it_waits(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(url_of(store)) as (other,):
@@ -241,7 +241,7 @@ def elsewhere(steps: Steps[None]) -> BaseException | None:
     return came[0] if came else None
 
 
-def test_whoever_gives_a_commit_up_leaves_it_in_doubt(store: EtcdStore) -> None:
+def test_a_commit_that_is_given_up_stays_in_doubt(store: EtcdStore) -> None:
     for number in range(3):
         steps = putting(store, "na", f"x{number}")
         answering = sent(steps)
@@ -378,7 +378,7 @@ def test_a_store_says_whether_it_has_to_wait(store: EtcdStore) -> None:
     store.settle()
 
 
-def test_whoever_is_ready_decides_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_ready_decides_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a journal that is moved all the time, another server, and little memory."""
     monkeypatch.setattr(journal, "ENTRIES", 4)
     monkeypatch.setattr(checkpointing, "OPERATIONS", 7)
