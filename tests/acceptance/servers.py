@@ -15,7 +15,9 @@ from leasehold.client.aio import AsyncHttpAnswers
 from leasehold.client.messages import bases
 from leasehold.client.sync import HttpAnswers
 from leasehold.domain.entries import Drop
+from leasehold.engine.batch import is_networked
 from leasehold.errors import Conflict
+from leasehold.locks.connect import lanes_of
 from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
 
@@ -52,11 +54,21 @@ class Servers:
 
     def left_over(self) -> dict[str, Record]:
         """Every record in the store."""
-        store = self.opened(self.store)
-        try:
-            return {key: record for kind in "naqe" for key, record in store.scan(kind)}
-        finally:
-            store.close()
+        with self.lanes() as lanes:
+            return {key: record for lane in lanes for kind in "naqe" for key, record in lane.scan(kind)}
+
+    @contextmanager
+    def lanes(self) -> Iterator[list[Store]]:
+        """The store, and all of its lanes if it is divided."""
+        with ExitStack() as stack:
+            store = self.opened(self.store)
+            stack.callback(store.close)
+            opened = [store]
+            if is_networked(store):
+                opened += map(store.lane, lanes_of(store))
+            for lane in opened[1:]:
+                stack.callback(lane.close)
+            yield opened
 
 
 def _announced(process: subprocess.Popen[str], log: IO[str]) -> str:
@@ -86,19 +98,21 @@ def servers_on(store: str, opened: Callable[[str], Store], count: int = 3) -> It
 
 def forget_everything(servers: Servers) -> None:
     """An empty store under servers that go on; that these are alive stays known."""
-    store = servers.opened(servers.store)
-    try:
-        while found := [(key, record) for kind in "naqk" for key, record in store.scan(kind)]:
-            with suppress(Conflict):  # a server was quicker, with its heartbeat: again
-                _forget(store, found[:AT_ONCE])
-        if isinstance(store, EtcdStore):
-            first = store.names.events(0)
-            store.txn([], [messages.delete(first, first[:-16] + "g")], [], changes=True)  # digits are hexadecimal
-        if isinstance(store, PostgresStore):
-            with store.connections.looking() as connection:
-                connection.execute(f"TRUNCATE {store.address.schema}.history")
-    finally:
-        store.close()
+    with servers.lanes() as lanes:
+        for lane in lanes:
+            _forget_lane(lane)
+
+
+def _forget_lane(store: Store) -> None:
+    while found := [(key, record) for kind in "naqk" for key, record in store.scan(kind)]:
+        with suppress(Conflict):  # a server was quicker, with its heartbeat: again
+            _forget(store, found[:AT_ONCE])
+    if isinstance(store, EtcdStore):
+        first = store.names.events(0)
+        store.txn([], [messages.delete(first, first[:-16] + "g")], [], changes=True)  # digits are hexadecimal
+    if isinstance(store, PostgresStore):
+        with store.connections.looking() as connection:
+            connection.execute(f"TRUNCATE {store.address.schema}.history")
 
 
 def _forget(store: Store, found: list[tuple[str, Record]]) -> None:

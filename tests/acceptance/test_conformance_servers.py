@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance import Conformance, Connections
 from leasehold.testing.conformance.cancelling import Cancelling
 from leasehold.testing.conformance.deadlocks import Deadlocks
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.conformance.retries import Retries
-from tests.acceptance.servers import Servers, forget_everything, wandering
+from tests.acceptance.servers import Servers, forget_everything, servers_on, wandering
 from tests.acceptance.test_many_servers import STORES
+from tests.kit.postgres import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +30,14 @@ class Some(Deadlocks, Retries, Cancelling, Fences):
     """Enough for CI: what several servers are most likely to get wrong."""
 
 
-@pytest.fixture(scope="module", params=sorted(STORES))
+def _with_lanes() -> Iterator[Servers]:
+    with schema(3) as url, servers_on(url, PostgresStore) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module", params=[*sorted(STORES), "postgres, 3 lanes"])
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
-    yield from STORES[request.param]()
+    yield from STORES.get(request.param, _with_lanes)()
 
 
 class TestOverThreeServers(Conformance if IS_PROOF else Some):  # type: ignore[misc] # one or the other
