@@ -15,6 +15,7 @@ import leasehold
 from leasehold.compat import fireflow
 from leasehold.flow import SyncFlowLockService
 from tests.compat.test_fireflow import KEYS, LONG
+from tests.kit.documents import blocks
 from tests.kit.serving import serving
 from tests.kit.shell import ROOT, SOURCE
 
@@ -123,6 +124,10 @@ STRICT = {
 }
 
 
+DEPLOY = "declare function deploy(what: { fence: number; signal: AbortSignal }): Promise<void>;"
+"""What the example of the page calls."""
+
+
 def npm(folder: Path, *words: str) -> str:
     """Run npm there; without a registry, say that the packed package was not tried."""
     found = shutil.which("npm")
@@ -154,6 +159,8 @@ def test_the_packed_package_works_in_a_strict_project_of_either_kind(tmp_path: P
     (app / "tsconfig.json").write_text(json.dumps({"compilerOptions": STRICT, "include": ["*.ts", "*.cts"]}))
     for name in ("main.ts", "common.cts"):
         shutil.copy(CLIENT / "test" / "scratch.ts", app / name)
+    example = next(block.text for block in blocks(CLIENT / "README.md") if block.language == "ts")
+    (app / "readme.ts").write_text(f"{DEPLOY}\n{example}")
     npm(app, "install", str(package / packed), "typescript", "@types/node")
     node(str(app / "node_modules" / "typescript" / "bin" / "tsc"), "--project", str(app))
     with serving(tmp_path) as server:
