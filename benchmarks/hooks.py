@@ -1,4 +1,7 @@
-"""An editor's hook before an edit: as a command, a fresh process each; and over HTTP, where none is started."""
+"""An editor's hook before an edit: as a command, a fresh process each; and over HTTP, where none is started.
+
+And the picture of a working tree, which it takes before and after a command that may write.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,14 @@ from pathlib import Path
 
 from benchmarks import scratch, startup
 from benchmarks.report import Figure, at_most
+from leasehold.guard.effects import picture
+from leasehold.guard.effects.trees import around
 
 BY_COMMAND = 3.0
 BY_HTTP_MS = 5.0
+PICTURE_MS = 60.0
+FILES, FILES_EACH = 50_000, 100
+"""The files of the repository, and those in each of its folders."""
 JSON = {"Content-Type": "application/json"}
 HOOK = [*startup.MODULE, "hook", "claude"]
 
@@ -93,5 +101,34 @@ def _asked(port: int, text: str, root: str, rounds: int) -> list[float]:
     return taken[len(taken) // 10 :]
 
 
+def of_picture(files: int, rounds: int) -> list[Figure]:
+    """The picture of a repository of many files, after the first one, which warms git's caches."""
+    with scratch.folder() as folder:
+        root = Path(folder)
+        for number in range(files // FILES_EACH):
+            inner = root / "src" / f"{number // 20}" / f"{number}"
+            inner.mkdir(parents=True)
+            for name in range(FILES_EACH):
+                (inner / f"{name}.py").write_text(f"{number} {name}\n")
+        author = ("-c", "user.name=ada", "-c", "user.email=ada@example.com")
+        for words in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "one"), ("status",)):
+            subprocess.run(["git", "-C", folder, *words], check=True, stdout=subprocess.DEVNULL)  # noqa: S607
+        (root / "src" / "0" / "0" / "0.py").write_text("changed\n")
+        taken = [_pictured(folder, files) for _ in range(rounds + 1)][1:]
+    median = statistics.median(taken) * 1e3
+    what = f"the picture of a repository of {files:,} files, median"
+    return [at_most(what, f"{median:.1f} ms", "60 ms", median / PICTURE_MS, 1.0)]
+
+
+def _pictured(folder: str, files: int) -> float:
+    trees = around([folder])
+    started = time.perf_counter()
+    (seen,) = picture.take(trees, ["src/0/0/1.py"])
+    seconds = time.perf_counter() - started
+    assert set(seen.states) == {"src/0/0/0.py", "src/0/0/1.py"}, (len(seen.states), files)
+    return seconds
+
+
 def decisions(*, smoke: bool) -> list[Figure]:
-    return [*by_command(2 if smoke else 30), *by_http(20 if smoke else 500)]
+    pictures = of_picture(2_000, 3) if smoke else of_picture(FILES, 30)
+    return [*by_command(2 if smoke else 30), *by_http(20 if smoke else 500), *pictures]

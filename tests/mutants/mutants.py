@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.admitting import ADMITTING
 from tests.mutants.asking import ASKING
 from tests.mutants.closing import CLOSING
+from tests.mutants.guarding import GUARDING
 from tests.mutants.keeping import KEEPING
 from tests.mutants.lanes import DIVIDED
 from tests.mutants.moving import MOVING
@@ -13,4 +14,7 @@ from tests.mutants.over_git import OVER_GIT
 from tests.mutants.principals import PRINCIPALS
 from tests.mutants.serving import SERVING
 
-MUTANTS = (*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING, *PRINCIPALS, *ASKING, *DIVIDED)
+MUTANTS = (
+    *(*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING, *PRINCIPALS, *ASKING, *DIVIDED),
+    *GUARDING,
+)

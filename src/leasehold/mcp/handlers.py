@@ -10,7 +10,7 @@ from leasehold.domain.outcomes import Granted, Refused
 from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
 from leasehold.mcp.ownership import CallingAgent, Handed, in_its_own_way
-from leasehold.mcp.tickets import Claims, TicketedWaits
+from leasehold.mcp.tickets import Claims, TicketedWaits, given_back
 from leasehold.pictures.waits import together
 from leasehold.requests.checks import resource as resource_name
 from leasehold.wire import shapes as wire
@@ -106,6 +106,11 @@ class ToolHandlers:
         looks = [await ask(party, "inspect", {"resource": name, "space": None}) for name in names]
         seen = [each for each in looks if isinstance(each, Inspection)]
         return together(seen, who.place, any_of=bool(asked.get("any_of"))) if seen else None
+
+    async def leave(self, party: Party) -> None:
+        """Release what was granted on a connection that its client ends; leases of sessions live on."""
+        for lease, token in self._handed.leave(party.connection).items():
+            await ask(party, "release", given_back(lease, token))
 
     async def renew(self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None) -> Json:
         """Renew a lease."""

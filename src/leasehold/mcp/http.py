@@ -141,6 +141,10 @@ class Endpoint:
         await self._say(caller, "POST", _OPENED, session)
         return session.decode()
 
+    async def leave(self, caller: HttpParty) -> None:
+        """Release the leases of an MCP session that its client ends."""
+        await self._handlers.leave(caller)
+
     async def end(self, session: str) -> None:
         """End an MCP session and the requests in it."""
         await self._say(None, "DELETE", b"", session.encode())

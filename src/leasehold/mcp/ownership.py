@@ -69,11 +69,15 @@ class Handed:
         self._leases: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         self._tokens: OrderedDict[tuple[str, str], dict[str, tuple[str, str]]] = OrderedDict()
         """The tokens of each agent's latest leases, by the lease's id, each with the connection that it went to."""
+        self._connections: OrderedDict[str, dict[str, str]] = OrderedDict()
+        """The tokens of the latest leases of each connection, by the lease's id."""
 
     def remember(self, party: str, who: CallingAgent, lease: Lease, token: str, connection: str = "") -> None:
         """Remember that this agent got this lease with this token."""
         if who.is_one:
             self._keep_token((party, who.name), lease.id, token, connection)
+        if connection and who.session is None:
+            self._keep_connection(connection, lease.id, token)
         for resource in lease.resources:
             if who.is_one:
                 self._keep((party, who.name, resource), lease.id)
@@ -94,6 +98,19 @@ class Handed:
             del tokens[next(iter(tokens))]
         if len(self._tokens) > self._most:
             self._tokens.popitem(last=False)
+
+    def _keep_connection(self, connection: str, lease: str, token: str) -> None:
+        leases = self._connections.setdefault(connection, {})
+        self._connections.move_to_end(connection)
+        leases[lease] = token
+        if len(leases) > TOKENS_MOST:
+            del leases[next(iter(leases))]
+        if len(self._connections) > self._most:
+            self._connections.popitem(last=False)
+
+    def leave(self, connection: str) -> dict[str, str]:
+        """Return the tokens of the leases that a connection got, by lease id, and forget the connection."""
+        return self._connections.pop(connection, {})
 
     def tokens(self, party: str, who: CallingAgent) -> dict[str, str]:
         """Return the tokens of this agent's latest leases, by lease id; none if it may share its name."""

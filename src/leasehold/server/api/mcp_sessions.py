@@ -114,6 +114,7 @@ class McpHttpSessions:
         self._live.use(session.owner, session)
         if scope["method"] == "DELETE":
             self._forget(session)
+            await self.endpoint.leave(caller)
             await ok({})(scope, receive, send)
             return
         if session.timer is not None:

@@ -1,0 +1,66 @@
+"""Classic bugs of the guard: effects that are not compared, the wrong repository, the wrong agent blamed."""
+
+from __future__ import annotations
+
+from tests.mutants.kinds import Mutant
+
+EFFECTS = "tests/guard/effects/test_effects.py"
+
+GUARDING = (
+    Mutant(
+        "the effects of a command are not compared",
+        "guard/editors/local.py",
+        "        if guarding.recorded_trees(scene.private):\n",
+        "        if not guarding:\n",
+        (EFFECTS, "-k", "under_warn"),
+    ),
+    Mutant(
+        "a command is judged in the repository of its working directory alone",
+        "guard/editors/reach.py",
+        "    return trees.around(tree.root for tree in of_paths(here, cwd, paths))\n",
+        "    return of_paths(here, cwd, ())\n",
+        (EFFECTS, "-k", "another_worktree and redirect"),
+    ),
+    Mutant(
+        "a holder's own change is held against another agent",
+        "guard/effects/calls.py",
+        "        if path in call.left and call.left[path] == state:\n",
+        "        if path in call.left and not call.left:\n",
+        (EFFECTS, "-k", "its_holder_edits_meanwhile"),
+    ),
+    Mutant(
+        "an agent's own lease counts as another agent's",
+        "guard/effects/guarding.py",
+        "        self._others = [lease for lease in leases if not owner.owns(lease)]\n",
+        "        self._others = [lease for lease in leases if owner]\n",
+        (EFFECTS, "-k", "two_calls_overlap_nobody"),
+    ),
+    Mutant(
+        "a call may have made a change from before it began",
+        "guard/effects/calls.py",
+        "        return self.began <= moment and (",
+        "        return (",
+        (EFFECTS, "-k", "changed_before_is_its_own"),
+    ),
+    Mutant(
+        "an agent is refused the undo of its own trespass",
+        "guard/editors/local.py",
+        "        if trespass.undo and trespass.undo in call.command\n",
+        "        if not trespass.undo\n",
+        (EFFECTS, "-k", "can_undo"),
+    ),
+    Mutant(
+        "a file that an agent restored is its trespass again",
+        "guard/effects/guarding.py",
+        "        if known is not None and known.is_undone:\n",
+        "        if known is not None and not known:\n",
+        (EFFECTS, "-k", "can_undo"),
+    ),
+    Mutant(
+        "the end of an MCP session leaves its leases held",
+        "server/api/mcp_sessions.py",
+        "            await self.endpoint.leave(caller)\n",
+        "",
+        ("tests/mcp/test_identity.py", "-k", "releases_what_it_took"),
+    ),
+)
