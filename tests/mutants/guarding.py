@@ -19,7 +19,7 @@ GUARDING = (
         "guard/editors/reach.py",
         "    return trees.around(tree.root for tree in of_paths(here, cwd, paths))\n",
         "    return of_paths(here, cwd, ())\n",
-        (EFFECTS, "-k", "another_worktree and redirect"),
+        (EFFECTS, "-k", "another_worktree"),
     ),
     Mutant(
         "a holder's own change is held against another agent",
