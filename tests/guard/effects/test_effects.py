@@ -194,3 +194,16 @@ def test_where_two_calls_overlap_a_free_file_is_leased_to_nobody_and_both_agents
         assert said.allowed
         assert said.message.endswith("Acquire those that your call changed:\n  leasehold acquire path:a.txt")
     assert held(agent) == {}
+
+
+def test_an_agent_can_undo_a_change_of_which_nothing_tells_who_made_it(agent: Agent) -> None:
+    bob = agent._replace(name="bbbb")
+    assert bob.hook(BEFORE, 0, path=FILE).allowed
+    bob.hook(AFTER, 0, path=FILE)
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    assert bob.hook(BEFORE, 2, "./test").allowed
+    (agent.here / FILE).write_text("it was the agent\n")
+    undo = agent.hook(AFTER, 1, "./build").message.splitlines()[1].strip()
+    assert agent.run(undo, number=3) == Decision()
+    assert (agent.here / FILE).read_text() == "one\ntwo\nthree\n"
+    assert "trespass" not in {event.kind for event in agent.locks.history(limit=100)}  # type: ignore[union-attr]

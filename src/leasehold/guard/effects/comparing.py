@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from stat import S_ISREG
 
+from leasehold.errors import LeaseholdError
 from leasehold.guard.effects.picture import git, names_in, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from leasehold.guard.effects.picture import TreePicture
 
@@ -48,10 +49,29 @@ def _unlike(before: TreePicture, paths: Iterable[str]) -> set[str]:
         return set(wanted)
     states = {path: state_of(before.root, path) for path in wanted}
     plain = {path: state for path, state in states.items() if state is not None and S_ISREG(state[0])}
-    told = git(before.root, "hash-object", "--", *plain).decode().split() if plain else []
-    now = {path: (_mode(state[0]), id_) for (path, state), id_ in zip(plain.items(), told, strict=True)}
+    ids = hashed(before.root, [*plain])
+    now = {path: (_mode(plain[path][0]), id_) for path, id_ in ids.items()}
     then = blobs(before.root, before.head, wanted)
     return {path for path in wanted if then.get(path) != now.get(path) or (states[path] and path not in plain)}
+
+
+def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
+    """Return git's ids of the contents of these files, without those that vanish meanwhile."""
+    if not paths:
+        return {}
+    try:
+        told = git(root, "hash-object", "--", *paths).decode().split()
+    except LeaseholdError:
+        there = [path for path in paths if state_of(root, path) is not None]
+        if len(paths) == 1 and there:
+            raise
+        half = len(there) // 2
+        return (
+            hashed(root, there)
+            if len(there) < len(paths)
+            else {**hashed(root, there[:half]), **hashed(root, there[half:])}
+        )
+    return dict(zip(paths, told, strict=True))
 
 
 def _mode(bits: int) -> str:

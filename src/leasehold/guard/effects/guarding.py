@@ -233,13 +233,18 @@ class _Judging:
     def report(self) -> Steps[None]:
         """Keep each trespass until it is resolved, and tell the store's history of it."""
         by_lease: dict[str, list[str]] = {}
+        for change in self._doubts:
+            self._ledger(change).add(self._trespass(change)._replace(is_certain=False))
         for change in self._trespasses:
-            tree = next(tree for tree in self._scene.trees if tree.root == change.before.root)
-            Trespasses(self._scene.shared(tree, "trespasses")).add(self._trespass(change))
+            self._ledger(change).add(self._trespass(change))
             by_lease.setdefault(change.lease.id, []).append(change.path)
         for lease, paths in by_lease.items():
             told = [f"path:{escaped(path)}" for path in paths[:TOLD_MOST]]
             yield "report_trespass", {"lease": lease, "paths": told, "by": self._terms.holder}
+
+    def _ledger(self, change: _Change) -> Trespasses:
+        tree = next(tree for tree in self._scene.trees if tree.root == change.before.root)
+        return Trespasses(self._scene.shared(tree, "trespasses"))
 
     def _trespass(self, change: _Change) -> Trespass:
         lease = change.lease

@@ -40,6 +40,8 @@ class Trespass(Noun):
     """The shell command that restores it; empty if only the holder can."""
     copy: str = ""
     """The file that this command copies from; empty if it takes the content from a commit."""
+    is_certain: bool = True
+    """False if another call may have changed the file: the agent may undo it, and nothing else comes of it."""
 
     @property
     def is_undone(self) -> bool:
@@ -63,7 +65,8 @@ class Trespasses:
         """Record a trespass; one on a file that has one already keeps what the file held at first."""
         os.makedirs(self._directory, 0o777, exist_ok=True)
         path = self._path(trespass)
-        if not os.path.exists(path):  # noqa: PTH110 (see the module)
+        known = self._read(path)
+        if known is None or (trespass.is_certain and not known.is_certain):
             draft = f"{path}.{os.getpid()}"
             with open(draft, "w", encoding="utf-8", errors="surrogatepass") as file:
                 json.dump(trespass._asdict(), file)
@@ -71,7 +74,7 @@ class Trespasses:
 
     def unresolved(self, leases: Collection[str]) -> list[Trespass]:
         """Return those on these leases, except of files that are as they were before."""
-        return [each for each in self._all() if each.lease in leases and not each.is_undone]
+        return [each for each in self._all() if each.is_certain and each.lease in leases and not each.is_undone]
 
     def of_agent(self, holder: str) -> dict[tuple[str, str], Trespass]:
         """Return those of the agent that changed the files, by path and lease, also if they are undone."""
@@ -89,7 +92,8 @@ class Trespasses:
 
     def unreported(self, leases: Collection[str]) -> list[Trespass]:
         """Return those on these leases that were not reported to their holder yet, and count them as reported."""
-        found = [each for each in self._all() if each.lease in leases and not os.path.exists(self._reported_mark(each))]  # noqa: PTH110
+        certain = [each for each in self._all() if each.is_certain and each.lease in leases]
+        found = [each for each in certain if not os.path.exists(self._reported_mark(each))]  # noqa: PTH110 (see above)
         for trespass in found:
             with open(self._reported_mark(trespass), "wb"):
                 pass
@@ -104,9 +108,18 @@ class Trespasses:
         except FileNotFoundError:
             return
         for name in names:
-            if name.endswith(_ENDING):
-                with open(os.path.join(self._directory, name), encoding="utf-8", errors="surrogatepass") as file:
-                    yield Trespass(**json.load(file))
+            found = self._read(os.path.join(self._directory, name)) if name.endswith(_ENDING) else None
+            if found is not None:
+                yield found
+
+    @staticmethod
+    def _read(path: str) -> Trespass | None:
+        """Return what is on record there; None if nothing is, or if another hook has just removed it."""
+        try:
+            with open(path, encoding="utf-8", errors="surrogatepass") as file:
+                return Trespass(**json.load(file))
+        except FileNotFoundError:
+            return None
 
     def _remove(self, trespass: Trespass) -> None:
         for path in filter(None, (self._path(trespass), self._reported_mark(trespass), trespass.copy)):
@@ -116,7 +129,7 @@ class Trespasses:
                 continue  # another hook was quicker, the holder got no report yet, or the copy is another user's
 
     def _path(self, trespass: Trespass) -> str:
-        return os.path.join(self._directory, places.digest(trespass.path, trespass.lease) + _ENDING)
+        return os.path.join(self._directory, places.digest(trespass.path, trespass.lease, trespass.by) + _ENDING)
 
 
 _ENDING = ".trespass"

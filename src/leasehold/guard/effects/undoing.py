@@ -11,7 +11,7 @@ from stat import S_ISREG
 
 from leasehold.domain.names import shown
 from leasehold.guard.checking import typed
-from leasehold.guard.effects.comparing import blobs
+from leasehold.guard.effects.comparing import blobs, hashed
 from leasehold.guard.effects.picture import git, state_of
 
 TYPE_CHECKING = False
@@ -34,8 +34,12 @@ def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str,
         is_kept = state is not None and S_ISREG(state[0]) and state[2] <= COPY_BYTES and len(copies) < COPIES_MOST
         if is_kept and _differs_from_commit(picture, path):
             os.makedirs(directory, 0o700, exist_ok=True)
-            copies[path] = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
-            shutil.copy2(os.path.join(picture.root, path), copies[path])
+            target = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
+            try:
+                shutil.copy2(os.path.join(picture.root, path), target)
+            except FileNotFoundError:
+                continue  # its holder has just removed it
+            copies[path] = target
     return copies
 
 
@@ -48,7 +52,7 @@ def content(root: str, path: str) -> str | None:
     state = state_of(root, path)
     if state is None:
         return ABSENT
-    return git(root, "hash-object", "--", path).decode().strip() if S_ISREG(state[0]) else None
+    return hashed(root, [path]).get(path, ABSENT) if S_ISREG(state[0]) else None
 
 
 def committed(picture: TreePicture, path: str) -> str:
