@@ -378,10 +378,9 @@ class PostgresTransaction:
             raise self._lost(connection, error) from error
 
     def _lost(self, connection: Connection, error: psycopg.Error) -> StoreError:
-        """Return the error for a failure before the commit."""
+        """Return the error for a failure before the commit: after a lost connection, the engine tries on a new one."""
         if connection.closed or connection.broken:
             self._store.connections.drop_writer()
-            # Nothing was committed: the engine tries again on a new connection, or gets the failure to connect.
             return Conflict("the connection was lost")
         return self._explained(error)
 
