@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import Granted
 from leasehold.engine.engine import Engine
+from leasehold.engine.waiters import CROWD
 from leasehold.stores.memory import Memory, MemoryStore
-from tests.engine.rig import START, begin_waiting, release, take
+from tests.engine.rig import BEAT_EVERY, START, Rig, begin_waiting, release, take
+from tests.engine.rig import begun as rig_begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,3 +139,35 @@ def test_a_backup_that_finds_the_queue_served_takes_no_turn() -> None:
     bells.now = backup
     second.turn()
     assert begun(second) == before
+
+
+def test_many_engines_in_a_queue_have_their_heartbeats_less_often() -> None:
+    """All together must not keep the store busy: 50 processes would commit 100 heartbeats a second."""
+    rig = Rig(poll=60_000_000)
+    holder = rig.engine()
+    take(holder, "hot", ttl=3_600)
+    engines = [rig.engine() for _ in range(40)]
+    for place, engine in enumerate(engines):
+        begin_waiting(engine, "hot", f"w{place}", wait=3_600)
+    beats = _turns_within(rig, engines, 4 * BEAT_EVERY)
+    assert beats > 0
+    beats = _turns_within(rig, engines, 40 * BEAT_EVERY)
+    assert beats <= 40 * CROWD + len(engines)
+    for engine in engines:
+        assert not any(pending.is_done for _, pending in engine._ready_waiters().everybody())
+
+
+def _turns_within(rig: Rig, engines: list[Engine], seconds: float) -> int:
+    """Move the clock by so many seconds, and return how many transactions these engines began."""
+    before, end = sum(map(rig_begun, engines)), rig.now + seconds
+    while True:
+        at = min(at for at in (engine.next_time() for engine in engines) if at is not None)
+        if at > end:
+            break
+        rig.now = max(rig.now, at)
+        for engine in engines:
+            next_time = engine.next_time()
+            if next_time is not None and next_time <= rig.now:
+                engine.turn()
+    rig.now = end
+    return sum(map(rig_begun, engines)) - before

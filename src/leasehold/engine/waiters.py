@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _ENDS: Final = frozenset({"timeout", "cancelled", "deadlock"})
 """Kinds of events that end a wait."""
+CROWD: Final = 10
+"""With more engines in a queue each has its heartbeat less often, so that all together commit no more of them."""
 BEATS: Final = 3
 """After each heartbeat the waiters count as alive for this many beats."""
 LOOK_AGAIN: Final = 0.001
@@ -68,6 +70,8 @@ class Waiters:
         """True if another process has woken this one since the last check."""
         self._beat_at = 0.0
         self._is_beating = False
+        self._beat = store.capabilities.beat
+        """Microseconds from one heartbeat to the next."""
         self._sees_all = False
         """True while this turn checks every node that a request here waits for."""
         self._missing: list[WaitingRequest] = []
@@ -186,7 +190,7 @@ class Waiters:
         self._is_beating = now >= self._beat_at and (
             self._was_waiting or any(isinstance(outcome, Queued) for outcome in outcomes)
         )
-        return [c.Beat(engine, BEATS * self._store.capabilities.beat)] if self._is_beating else []
+        return [c.Beat(engine, BEATS * self._beat)] if self._is_beating else []
 
     def check_again(self, failed: Sequence[c.Command], now: float) -> None:
         """Repeat these checks, during which the store failed."""
@@ -235,10 +239,11 @@ class Waiters:
     def learn(self, result: BatchResult, extra: Sequence[c.Command], decided_at: float) -> None:
         """Learn what a batch did for the waiters. `extra` are the commands of `due`; their outcomes come last."""
         if self._is_beating:
-            self._beat_at, self.has_presence = decided_at + self._store.capabilities.beat / SECOND, True
+            self._beat_at, self.has_presence = decided_at + self._beat / SECOND, True
             if self._was_waiting and result.now >= self._alive_until:
                 self._to_reconsider = self._waits.all()
-            self._alive_until = result.now + BEATS * self._store.capabilities.beat
+            self._alive_until = result.now + BEATS * self._beat
+            self._beat = self._next_beat(result.view)  # from the next heartbeat on: this one counts for its own time
         if not len(self._waits):
             return
         # Before the checks, because a check of the same request finds its answer given.
@@ -252,6 +257,15 @@ class Waiters:
         if self._sees_all:
             self._sees_all = False
             self._missing = self._gone(result.view.get)
+
+    def _next_beat(self, view: BatchRecords) -> int:
+        """Return the microseconds between heartbeats, by the number of engines in the longest queue here."""
+        most = CROWD
+        for node in self._waits.watched():
+            record = view.get(node)
+            if record is not None and len(record.waiters) > most:
+                most = max(most, len({waiter.engine for waiter in record.waiters}))
+        return self._store.capabilities.beat * most // CROWD
 
     def _after_check(self, id_: str, outcome: Outcome | Exception) -> None:
         wait = self._waits.get(id_)
