@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -92,6 +93,30 @@ def test_a_plain_acquire_and_release_import_only_what_is_listed(shell: Shell) ->
         *("leasehold.wire.table", "_json"),
     }
     assert imported(shell, "release", "x") - TO_RELEASE == set()
+
+
+def test_the_hook_of_an_edit_imports_no_slow_module(shell: Shell) -> None:
+    (shell.home / "a.py").write_text("")
+    subprocess.run(["git", "init", "-q", str(shell.home)], check=True)
+    call = {"session_id": "one", "cwd": str(shell.home), "hook_event_name": "PreToolUse", "tool_name": "Edit"}
+    text = json.dumps({**call, "tool_input": {"file_path": str(shell.home / "a.py")}})
+    found = [_imported_by_hook(shell, text) for _ in range(2)]  # the first creates the database, and takes the lease
+    slow = {"re", "json", "enum", "functools", "argparse", "subprocess", "shutil", "typing", "datetime", "pathlib"}
+    assert found[1] & slow == set()
+
+
+def _imported_by_hook(shell: Shell, text: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, "hook", "claude"],
+        cwd=shell.home,
+        env=shell.env(),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return set(done.stderr.split())
 
 
 def test_nothing_slow_is_on_the_list() -> None:

@@ -22,7 +22,8 @@ from leasehold.guard.checking import ROOT, WARN, LeaseOwner, concerns, name_of, 
 from leasehold.guard.editors.decision import Decision, KnownLease, take
 from leasehold.guard.effects import calls, comparing, picture, undoing
 from leasehold.guard.effects.calls import Register, ToolUse
-from leasehold.guard.effects.trees import Tree, shared
+from leasehold.guard.effects.scenes import announce
+from leasehold.guard.effects.trees import Tree
 from leasehold.guard.effects.trespasses import Trespass, Trespasses
 
 TYPE_CHECKING = False
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from leasehold.domain.leases import Lease
     from leasehold.guard.editors.decision import Deciding, HookTerms
     from leasehold.guard.effects.picture import TreePicture
+    from leasehold.guard.effects.scenes import Scene
     from leasehold.steps import Steps
 
     Earlier: TypeAlias = Mapping[tuple[str, str], Trespass]
@@ -42,23 +44,6 @@ TAKEN_MOST = 256
 """Of more free paths than this, changed by one call, the rest is not leased, and a message says so."""
 TOLD_MOST = 10
 """So many paths are named in one message; more are counted."""
-
-
-class Scene(Noun):
-    """One tool call, and the trees in which its effects are judged: all those whose leases are in one store."""
-
-    call: str
-    """The id of the call, the same before and after it."""
-    session: str
-    trees: tuple[Tree, ...]
-    private: str
-    """A directory of this user alone, for the pictures and copies of this call."""
-    state: str
-    """A directory for what agents of this user share, where the trees themselves cannot keep it."""
-
-    def shared(self, tree: Tree, what: str) -> str:
-        """Return the directory in which all agents of a tree keep this."""
-        return shared(tree, what, self.state)
 
 
 class _Recorded(Noun):
@@ -89,14 +74,6 @@ def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> 
 def _watched(name: str) -> str:
     """Return the path to watch for a held name: of a pattern, the directory in which all its matches lie."""
     return file_of(name) or file_of(f"path:{folder(name[5:]) or '.'}") or "."
-
-
-def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str) -> None:
-    """Note that a call is about to write these paths, so that no other agent is blamed for it."""
-    for tree in scene.trees:
-        register = Register(scene.shared(tree, "calls"))
-        said_here = tuple(said.get(tree.root, ()))
-        register.write(ToolUse(scene.call, scene.session, holder, register.now(), said=said_here))
 
 
 def end_edit(scene: Scene, terms: HookTerms) -> None:

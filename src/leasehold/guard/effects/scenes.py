@@ -1,0 +1,41 @@
+"""Where one tool call takes effect, and the note that it is about to write.
+
+It imports almost nothing: an edit waits for its hook.
+"""
+
+from __future__ import annotations
+
+from leasehold.domain.nouns import Noun
+from leasehold.guard.effects.calls import Register, ToolUse
+from leasehold.guard.effects.trees import shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from leasehold.guard.effects.trees import Tree
+
+
+class Scene(Noun):
+    """One tool call, and the trees in which its effects are judged: all those whose leases are in one store."""
+
+    call: str
+    """The id of the call, the same before and after it."""
+    session: str
+    trees: tuple[Tree, ...]
+    private: str
+    """A directory of this user alone, for the pictures and copies of this call."""
+    state: str
+    """A directory for what agents of this user share, where the trees themselves cannot keep it."""
+
+    def shared(self, tree: Tree, what: str) -> str:
+        """Return the directory in which all agents of a tree keep this."""
+        return shared(tree, what, self.state)
+
+
+def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str) -> None:
+    """Note that a call is about to write these paths, so that no other agent is blamed for it."""
+    for tree in scene.trees:
+        register = Register(scene.shared(tree, "calls"))
+        said_here = tuple(said.get(tree.root, ()))
+        register.write(ToolUse(scene.call, scene.session, holder, register.now(), said=said_here))
