@@ -68,7 +68,7 @@ format: $(READY) ## let ruff put the code in shape
 wheel: $(READY) ## build the compiled wheel for this Python into dist/ (needs a C compiler)
 	@$(BIN)/python -m tests.compiled.building dist
 
-bench: $(READY) ## measure the speed of the compiled package, each figure as a ratio within one run
+bench: $(READY) ## measure the speed of the compiled package, each figure as a ratio within one run (QUICK=1: in three minutes)
 	@if $(BIN)/python -m tests.compiled.building --can; then \
 	  $(MAKE) --no-print-directory $(COMPILED_READY) && exec $(COMPILED)/bin/python -m benchmarks; \
 	else \

@@ -1,12 +1,17 @@
-"""``python -m benchmarks [--smoke] [name …]``: measure, and print each figure beside its peer."""
+"""``python -m benchmarks [--smoke] [name …]``: measure, and print each figure beside its peer.
+
+All figures are written to build/benchmarks.json, and drawn in build/benchmarks.svg. QUICK=1 measures the most important
+ones in three minutes.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 
-from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, serving, startup
-from benchmarks.report import Figure, show, subject
+from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, processes, serving, startup
+from benchmarks.report import Figure, is_quick, machine, show, subject, write_json, write_svg
 
 
 def _core(*, smoke: bool) -> list[Figure]:
@@ -19,7 +24,7 @@ def _many(*, smoke: bool) -> list[Figure]:
 
 
 def _startup(*, smoke: bool) -> list[Figure]:
-    return startup.one_shot(3 if smoke else 30)
+    return startup.one_shot(3 if smoke else 10 if is_quick() else 30)
 
 
 BENCHMARKS = {
@@ -28,6 +33,7 @@ BENCHMARKS = {
     "startup": _startup,
     "hooks": hooks.decisions,
     "git": over_git.acquiring,
+    "processes": processes.taking_turns,
     **serving.BENCHMARKS,
     **postgres.BENCHMARKS,
     **over_etcd.BENCHMARKS,
@@ -35,21 +41,30 @@ BENCHMARKS = {
 }
 
 
+QUICK = ("startup", "hooks", "processes", "http", "alone", "hand-off")
+"""What is measured in three minutes."""
+WRITTEN = Path("build", "benchmarks")
+
+
 def main() -> int:
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(f"{__doc__.splitlines()[0]}\n\nThere are {', '.join(BENCHMARKS)}; see docs/explanation/benchmarks.md.")
         return 0
     smoke = "--smoke" in sys.argv
-    names = [word for word in sys.argv[1:] if word != "--smoke"] or list(BENCHMARKS)
+    names = [word for word in sys.argv[1:] if word != "--smoke"] or list(QUICK if is_quick() else BENCHMARKS)
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
         return 2
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # not without clearing up
-    print(subject())
+    print(f"{subject()}; {machine()}")
+    found: dict[str, list[Figure]] = {}
     for name in names:
         print(f"{name}{' (smoke: the figures mean nothing)' if smoke else ''}:", flush=True)
-        show(BENCHMARKS[name](smoke=smoke))
+        found[name] = BENCHMARKS[name](smoke=smoke)
+        show(found[name])
+    write_json(WRITTEN.with_suffix(".json"), found)
+    write_svg(WRITTEN.with_suffix(".svg"), found)
     return 0
 
 

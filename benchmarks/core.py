@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import resource
 import statistics
@@ -84,7 +85,15 @@ def many_leases(leases: int = 1_000_000, seconds: float = 3.0, rounds: int = 5) 
             few.append(_told_by(_serve, small, seconds))
             many.append(_told_by(_serve, large, seconds))
         memory = _told_by(_remember, large, leases)
+    slopes = [math.log(mine / theirs) / math.log(leases / 1_000) for mine, theirs in zip(many, few, strict=True)]
     return [
+        at_most(
+            f"exponent of that latency from 1,000 to {leases:,} live leases",
+            f"{statistics.median(slopes):.3f} ({min(slopes):.3f} to {max(slopes):.3f})",
+            "0: it does not grow",
+            statistics.median(slopes),
+            0.05,
+        ),
         at_most(
             f"acquire with {leases:,} live leases, 64 callers, median latency",
             f"{statistics.median(many) * 1e3:.2f} ms",

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks import scratch, startup
-from benchmarks.report import Figure, at_most
+from benchmarks.report import Figure, at_most, is_quick
 from leasehold.guard.effects import picture
 from leasehold.guard.effects.trees import around
 
@@ -130,5 +130,5 @@ def _pictured(folder: str, files: int) -> float:
 
 
 def decisions(*, smoke: bool) -> list[Figure]:
-    pictures = of_picture(2_000, 3) if smoke else of_picture(FILES, 30)
-    return [*by_command(2 if smoke else 30), *by_http(20 if smoke else 500), *pictures]
+    pictures = of_picture(2_000, 3) if smoke else of_picture(FILES, 10 if is_quick() else 30)
+    return [*by_command(2 if smoke else 10 if is_quick() else 30), *by_http(20 if smoke else 500), *pictures]
