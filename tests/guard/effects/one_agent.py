@@ -45,6 +45,8 @@ class OneAgent:
         self._root = str(Path.cwd())
         self._payloads = json.loads((FIXTURES / f"{kind}.json").read_text())["payloads"]
         self._calls = 0
+        self._by_shell = ""
+        """The file that the last command wrote."""
         self.edits = self.denied = self.reported = 0
 
     def edit(self, path: str) -> None:
@@ -69,7 +71,8 @@ class OneAgent:
             return
         with self._alone():
             self._write(path)
-        self._obey(self._hook(self._shell_payload("after", BUILD)).text, path)
+            self._by_shell = path
+        self._obey(self._hook(self._shell_payload("after", BUILD)).text)
 
     def settle(self) -> None:
         """Run a last command: some agents read only then what their hooks said after the one before it."""
@@ -81,9 +84,9 @@ class OneAgent:
         Path(path).write_text(f"{self._session} {self._calls}\n")
         self.edits += 1
 
-    def _obey(self, text: str, written: str = "") -> None:
+    def _obey(self, text: str) -> None:
         """Run the commands that undo what this agent did, through its hooks."""
-        is_certain = "what others hold" in text
+        is_certain, written = "what others hold" in text, self._by_shell
         if not is_certain and not (written and f"{written}, held by" in text):
             return
         self.reported += is_certain

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from leasehold.config import paths as places
-from leasehold.guard.checking import OFF, ROOT, name_of
+from leasehold.guard.checking import OFF, ROOT, WARN, name_of
 from leasehold.guard.editors import decision as deciding
 from leasehold.guard.editors import reach
 from leasehold.guard.editors.adapters import AFTER, BEFORE, END
@@ -123,6 +123,8 @@ def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping
         scene = _scene(call, found, env, scope)
         if guarding.recorded_trees(scene.private):
             decision = yield from guarding.end(scene, terms)
+            if decision.message and not call.is_heard and terms.policy != WARN:
+                decision = decision._replace(allowed=False)  # such an agent reads nothing but a refusal
         else:
             guarding.end_edit(scene, terms)
     renewed = yield from deciding.after_tool(terms if call.is_heard else terms._replace(known=()))
