@@ -220,7 +220,7 @@ class Sessions:
         assert not isinstance(alice.acquire("r", ttl=LONG, session=two, request_id="q"), Granted)
         give_back(alice, first)
 
-    def test_request_ids_of_two_holders_in_one_session_never_meet(self, connect: Connect) -> None:
+    def test_sessions_of_two_holders_in_one_session_never_meet(self, connect: Connect) -> None:
         """Neither replays nor cancels what the other one asked for."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         secret = _start(alice)
