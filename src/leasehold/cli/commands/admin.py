@@ -40,7 +40,8 @@ def force_release(context: Context) -> int:
     outcome: Released | Refused = context.locks.force_release(target, **_permitted(context))
     if isinstance(outcome, Released) and not outcome.released:
         outcome = Refused("not_found", "", f"nobody holds {target}")
-    return context.end(outcome, f"Released {shown(target)} by force; its holder learns it at its next call")
+    told = "its holder learns it within a second, or with its next call"
+    return context.end(outcome, f"Released {shown(target)} by force; {told}")
 
 
 def steal(context: Context) -> int:

@@ -214,7 +214,7 @@ examples:
   leasehold guard --staged --policy require
 """,
     "force-release": """
-The holder learns of it at its next call. The history records the admin and the reason.
+The holder learns of it within a second, or with its next call. The history records the admin and the reason.
 
 examples:
   leasehold force-release issue:42 --reason "the agent is gone"
@@ -227,7 +227,7 @@ examples:
   leasehold adopt issue:42
 """,
     "steal": """
-No one else can get it in between. The old holder learns of it at its next call.
+No one else can get it in between. The old holder learns of it within a second, or with its next call.
 
 examples:
   leasehold steal deploy://api-prod --reason "hotfix"

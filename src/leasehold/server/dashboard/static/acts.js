@@ -10,7 +10,7 @@ const about = (lease) => `${lease.holder} holds ${lease.resources.join(" + ")}${
 export function forceRelease(lease) {
   return confirm({
     title: "Force-release this lease?",
-    says: [about(lease), "It ends now. Its holder learns it at its next call, and may still be at work until then."],
+    says: [about(lease), "It ends now. Its holder learns it within a second, or with its next call, and may be at work until then."],
     action: "Force-release",
     run: async ({ reason }) => {
       const told = await post("/v1/force-release", { target: lease.id, reason, space: lease.space });
