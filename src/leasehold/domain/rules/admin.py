@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def force(draft: Draft, command: Force) -> Outcome:
-    """End this lease, or every lease on this resource; its holder is told."""
+    """End this lease, or every lease on this resource; its holder learns it."""
     node = command.node or keys.home(command.lease or "")
     lapse(draft, node)
     settle(draft)
