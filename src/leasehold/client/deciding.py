@@ -156,15 +156,10 @@ class PendingCall:
         if _may_do_better(status, code) and self._tries < TRIES and not (self._is_once and code == "outcome_unknown"):
             self._was_lost = self._was_lost or code == "outcome_unknown"
             return self._again(now, retry_after)
-        return self._timed_out() if self._is_late(code, now) else decoding.refusal(body)
-
-    def _is_late(self, code: object, now: float) -> bool:
-        """Return True if `spent` means that a copy of this request timed out, and its answer was lost."""
-        return code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until
-
-    def _timed_out(self) -> TimedOut:
-        asked = (self._asked.body or {})["resources"]
-        return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
+        if code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until:
+            asked = (self._asked.body or {})["resources"]  # a copy of this request timed out, and its answer was lost
+            return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
+        return decoding.refusal(body)
 
     def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
         """Return the outcome; a retried release counts as ours, although the retry found nothing to release."""

@@ -169,17 +169,12 @@ def exposure(status: os.stat_result) -> str:
 def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
     """Return the git repository around this directory, as git would find it; None if there is none."""
     found = _search(directory, env)
-    explicit = _explicit(directory, env)
+    value = env.get("GIT_DIR")  # after a `cd` in a hook, a relative one may be wrong
+    explicit = _shared_by(_pointed(os.path.join(directory, value)), directory, env) if value else None
     if explicit is None:
         return found
     root = env.get("GIT_WORK_TREE") or (found.root if found else directory)
     return WorkingCopy(os.path.join(directory, root), explicit, unwritable(explicit))
-
-
-def _explicit(directory: str, env: Mapping[str, str]) -> str | None:
-    """Return the directory in `GIT_DIR`, if it is a git directory: after a `cd` in a hook, a relative one is wrong."""
-    value = env.get("GIT_DIR")
-    return _shared_by(_pointed(os.path.join(directory, value)), directory, env) if value else None
 
 
 def _search(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
@@ -252,9 +247,7 @@ def user_path(env: Mapping[str, str]) -> str:
 
 def user(env: Mapping[str, str], notes: list[str]) -> Found:
     """Read the user's own configuration."""
-    path = user_path(env)
-    data = _contents(path, notes)
-    return () if data is None else ((path, _parsed(path, data)),)
+    return _own(user_path(env), notes)
 
 
 def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:

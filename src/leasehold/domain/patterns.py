@@ -69,11 +69,7 @@ def unescaped(path: str) -> str:
     """Return the path of the file that this (tidy) path without wildcards names."""
     if "\\" not in path:
         return path
-    return "".join(_bytes_of(token) for token in _pieces(path))
-
-
-def _bytes_of(piece: str) -> str:
-    return piece[1] if piece[0] == "\\" else piece
+    return "".join(piece[1] if piece[0] == "\\" else piece for piece in _pieces(path))
 
 
 def tidy(path: str) -> str | None:

@@ -279,7 +279,9 @@ class _Attempt:
         if not store.capabilities.receipts:
             self.transaction.commit(changes, self.events, self.fence, self.view.changed)
             return
-        receipt = self._receipt()
+        # To the minute: a store with an index of such times need not change it with each commit.
+        until = self.transaction.now + RECEIPT_LIFE
+        receipt = Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), until - until % (60 * SECOND)))
         changes.append(receipt)
         lost: OutcomeUnknown | None = None
         try:
@@ -297,11 +299,6 @@ class _Attempt:
                 raise Unresolved(receipt, error) from lost
             if not is_there:
                 raise Conflict("the commit did not happen") from None
-
-    def _receipt(self) -> Put:
-        # To the minute: a store with an index of such times need not change it with each commit.
-        until = self.transaction.now + RECEIPT_LIFE
-        return Put(self.engine, Receipt(RECEIPT, os.urandom(16).hex(), until - until % (60 * SECOND)))
 
 
 def happened(store: Store, receipt: Put) -> bool:

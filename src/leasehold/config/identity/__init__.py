@@ -83,7 +83,11 @@ class CommandIdentity:
         """
         from leasehold.config.identity.agents import MULTIPLEXERS, SYSTEMS  # noqa: PLC0415 (only for people's verbs)
 
-        is_told = any(self._env.get(variable) for system in SYSTEMS for variable in _telling(system))
+        is_told = any(
+            self._env.get(variable)
+            for system in SYSTEMS
+            for variable in (*system.marks, *(group[0] for group in system.ids if len(group) == 1))
+        )
         return self.lineage.agent is not None or (is_told and self.lineage.end not in MULTIPLEXERS)
 
     def may_use(self, holder: str, layer: int, saved: str) -> bool:
@@ -179,10 +183,6 @@ def short(id_: str) -> str:
     """Return a short id as it is, a longer one as its start and a digest: ids of one day often start alike (UUIDv7)."""
     plain = "".join(one for one in id_[:12] if one.isalnum() or one in "-_")
     return plain if plain == id_ else f"{plain[:8]}-{places.digest(id_)[:8]}"
-
-
-def _telling(system: System) -> tuple[str, ...]:
-    return (*system.marks, *(variable for group in system.ids for variable in group if len(group) == 1))
 
 
 def _by_process(line: Lineage, env: Mapping[str, str]) -> str:

@@ -75,7 +75,9 @@ def step(
         elif isinstance(command, c.Release):
             outcome = release(draft, command)
         else:
-            outcome = _rule_for(type(command))(draft, command)
+            if type(command) not in _RULES:
+                _load_rare_rules()
+            outcome = _RULES[type(command)](draft, command)
     except Missing as missing:
         return NeedRecords(missing.keys)
     return Step(outcome, draft)
@@ -86,12 +88,6 @@ _RULES: Final[dict[type, Callable[[Draft, Any], Outcome]]] = {
     c.Update: update,
 }
 """Of all others."""
-
-
-def _rule_for(kind: type) -> Callable[[Draft, Any], Outcome]:
-    if kind not in _RULES:
-        _load_rare_rules()
-    return _RULES[kind]
 
 
 def _load_rare_rules() -> None:

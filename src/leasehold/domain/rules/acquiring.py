@@ -32,7 +32,7 @@ from leasehold.domain.timestamps import SECOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Any, Final
 
     from leasehold.domain.commands import Acquire
     from leasehold.domain.entries import Hold, LeaseRequest
@@ -64,8 +64,10 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         answer = _meet_others(draft, command)
         if answer is not None:
             return answer
-    refused = _refuse_too_many(draft, command)
-    return _grant_or_queue(draft, command) if refused is None else refused
+    if len(draft.record(command.actor).notes) >= LEASES_PER_ACTOR:
+        most = f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first"
+        return Refused("too_many", "holder", most)
+    return _grant_or_queue(draft, command)
 
 
 def _is_untouched(draft: Draft, ask: LeaseRequest) -> bool:
@@ -192,15 +194,13 @@ def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: b
     known = terms(draft, home)
     new = tuple(token for token in ask.tokens if token not in known.tokens)
     known = known._replace(tokens=(known.tokens + new)[:1] + (known.tokens + new)[1:][-(TOKENS_KEPT - 1) :])
-    said: dict[str, object] = {}
+    said: dict[str, Any] = {}
     if extend:
-        said = _said_anew(known, ask)
-        known = known._replace(  # a re-acquire extends a lease, never shortens it
-            ttl=max(known.ttl, ask.ttl),
-            name=known.name if ask.name is None else ask.name,
-            context=known.context if ask.context is None else ask.context,
-            reason=known.reason if ask.reason is None else ask.reason,
-        )
+        anew = {"name": ask.name, "context": ask.context, "reason": ask.reason}
+        had = {"name": known.name, "context": known.context, "reason": known.reason}
+        said = {field: value for field, value in anew.items() if value is not None and value != had[field]}
+        # A re-acquire extends a lease, never shortens it.
+        known = known._replace(ttl=max(known.ttl, ask.ttl), **said)
     is_picked_up = home.ticket is not None  # promised to a wait of this very request
     until = expiry(draft, home.actor, known) if extend or is_picked_up else home.expires_at
     home = rewrite(draft, home, known, until)
@@ -208,13 +208,6 @@ def _again(draft: Draft, home: Hold, ask: LeaseRequest, actor: str, *, extend: b
         draft.tell("renewed", known, home, expires_at=home.expires_at, **said)
         draft.discard(actor, WISH)
     return Granted(lease_of(home, known, draft.now), "", False, unapplied(known, ask) if extend else ())
-
-
-def _said_anew(known: LeaseRequest, ask: LeaseRequest) -> dict[str, object]:
-    """Return the arguments of a re-acquire that differ from the acquire's, and may."""
-    said: dict[str, object] = {"name": ask.name, "context": ask.context, "reason": ask.reason}
-    had: dict[str, object] = {"name": known.name, "context": known.context, "reason": known.reason}
-    return {field: value for field, value in said.items() if value is not None and value != had[field]}
 
 
 def rewrite(draft: Draft, home: Hold, ask: LeaseRequest, expires_at: int) -> Hold:
@@ -233,12 +226,6 @@ def _refuse_other_slots(draft: Draft, ask: LeaseRequest) -> Refused | None:
     if clash is None:
         return None
     return Refused("slots_mismatch", "slots", f"it is held with slots={clash}; ask with slots={clash}")
-
-
-def _refuse_too_many(draft: Draft, command: Acquire) -> Refused | None:
-    if len(draft.record(command.actor).notes) < LEASES_PER_ACTOR:
-        return None
-    return Refused("too_many", "holder", f"at most {LEASES_PER_ACTOR} leases and waits a holder; release some first")
 
 
 def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:

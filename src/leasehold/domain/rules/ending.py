@@ -46,15 +46,11 @@ def lapse(draft: Draft, node: str) -> None:
         home = draft.record(keys.home(hold.id)).holds[hold.id]
         ask = terms(draft, home)
         if home.closed:
-            _reopen(draft, home, ask)
+            for claim in ask.options[0].claims:  # the resource opens again
+                draft.drop(claim.node, home.id)
+                draft.dirty[claim.node] = None
         else:
             _expire(draft, home, ask)
-
-
-def _reopen(draft: Draft, home: Hold, ask: LeaseRequest) -> None:
-    for claim in ask.options[0].claims:
-        draft.drop(claim.node, home.id)
-        draft.dirty[claim.node] = None
 
 
 def _expire(draft: Draft, home: Hold, ask: LeaseRequest) -> None:

@@ -162,14 +162,11 @@ class WaitGraph:
         """Yield those that would have to give way. An actor waits neither for itself nor for a closed resource."""
         counted: list[Rival] = []
         others: list[Rival] = []
-        for rival in self._in_the_way(seeker, spot):
+        order = seeker.order
+        for rival in [*self._holding(spot), *self._queueing(spot, order), *self._newcomer_ahead(spot, order)]:
             (counted if _is_counted(rival, spot, seeker.slots) else others).append(rival)
         yield from self._need(seeker.actor, spot.resource, others, len(others))
         yield from self._need(seeker.actor, spot.resource, counted, len(counted) - seeker.slots + 1)
-
-    def _in_the_way(self, seeker: Seeker, spot: SoughtNode) -> list[Rival]:
-        order = seeker.order
-        return [*self._holding(spot), *self._queueing(spot, order), *self._newcomer_ahead(spot, order)]
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]

@@ -197,12 +197,9 @@ class LoopDriver:
             if answering is None:
                 self._leave_to_thread(turning)
             else:
-                self._listen(turning, answering)
-
-    def _listen(self, turning: Steps[int], answering: Answering) -> None:
-        self._listening = answering.fileno()
-        self._loop.add_reader(self._listening, self._heard, turning, answering)
-        self._patience = self._loop.call_later(PATIENCE, self._lose_patience, turning)
+                self._listening = answering.fileno()
+                self._loop.add_reader(self._listening, self._heard, turning, answering)
+                self._patience = self._loop.call_later(PATIENCE, self._lose_patience, turning)
 
     def _heard(self, turning: Steps[int], answering: Answering) -> None:
         if answering.is_answered():

@@ -7,7 +7,8 @@ removed within the journal are never written.
 
 from __future__ import annotations
 
-from leasehold.stores.etcd import messages, rows
+from leasehold.stores.codec import pack
+from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.due_index import Reminders
 from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.large_values import ROOM, removal
@@ -106,7 +107,9 @@ class Checkpoint:
             changes = self._replica.overlay.changes.changed[key]
             return encode([packed for packed in changes.values() if packed is not None])
         record = record or self._replica.cache.records.get(key)
-        return rows.record_data(record) if record is not None else None
+        if record is None:
+            return None
+        return encode([pack(entry) for entry in (*record.holds.values(), *record.waiters, *record.notes.values())])
 
     def _find_unknown(self, until: int) -> None:
         """Find further records that the next checkpoints have to read."""

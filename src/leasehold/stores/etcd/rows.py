@@ -8,7 +8,7 @@ from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import build
 from leasehold.errors import StoreUnsuitable
-from leasehold.stores.codec import pack, unpack, unpack_event
+from leasehold.stores.codec import unpack, unpack_event
 from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.quick_json import decode, encode
 
@@ -89,11 +89,6 @@ def meta_of(data: bytes) -> Meta:
             "  etcdctl del --prefix leasehold/"
         )
     return Meta(**fields)
-
-
-def record_data(record: Record) -> bytes:
-    """Encode every entry of a record."""
-    return encode([pack(entry) for entry in (*record.holds.values(), *record.waiters, *record.notes.values())])
 
 
 def record_of(data: bytes) -> Record:

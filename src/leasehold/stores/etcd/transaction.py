@@ -146,11 +146,12 @@ class EtcdTransaction(NetworkTransaction):
 
     def due(self, limit: int) -> Sequence[str]:
         """Return the keys of records that a sweep should check, the most urgent first."""
-        now = self.now
-        found = set(self._replica.overlay.due(now))
+        now, replica = self.now, self._replica
+        found = set(replica.overlay.due(now))
         needless = []
         for reminder in self._reminders(now):
-            marks = self._marks(reminder.keys)
+            self._read(replica.missing(reminder.keys))
+            marks = {key: mark_of(replica.cache.records[key]) for key in reminder.keys}
             found.update((mark, key) for key, mark in marks.items() if 0 < mark <= now)
             if not reminder.is_needed(marks):
                 needless.append(reminder.name)
@@ -168,12 +169,6 @@ class EtcdTransaction(NetworkTransaction):
             if not found.more:
                 return
             first = found.pairs[-1][0] + "\0"
-
-    def _marks(self, keys: Sequence[str]) -> dict[str, int]:
-        """Return when each of these records is due."""
-        replica = self._replica
-        self._read(replica.missing(keys))
-        return {key: mark_of(replica.cache.records[key]) for key in keys}
 
     # ------------------------------------------------------------------------------------- writing
 

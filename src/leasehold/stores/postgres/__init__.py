@@ -169,7 +169,9 @@ class PostgresStore(NetworkStore):
         """Return the time and these records as of one moment, without excluding a transaction."""
         wanted = list(dict.fromkeys(keys))
         if self._is_doubtful:
-            self._settle_doubt()
+            # Wait until the lost transaction, which had the turn, has committed or rolled back.
+            self.connections.look("settle_doubt", {"patience": PATIENCE, "salt": self.address.salt})
+            self._is_doubtful = False
         rows = self.connections.look("read", {"keys": listed(wanted).decode()})
         records = gathered(wanted, ((key, body) for _, key, body in rows if key is not None))
         return self.not_before(rows[0][0]), records
@@ -345,9 +347,3 @@ class PostgresStore(NetworkStore):
         with self._telling:
             self._latest = max(self._latest, now)
             return self._latest
-
-    def _settle_doubt(self) -> None:
-        """Wait until the lost transaction, which had the turn, has committed or rolled back."""
-        values = {"patience": PATIENCE, "salt": self.address.salt}
-        self.connections.look("settle_doubt", values)
-        self._is_doubtful = False

@@ -78,7 +78,8 @@ class _LaneChange:
 
     def _move(self, source: int, target: int) -> None:
         """Move the records of those spaces whose lane this is."""
-        text = self._into(self._queries[source]["move_records"], target)
+        schema = f'"{self._address.of_lane(target).schema}"'
+        text = self._queries[source]["move_records"].replace("{target}", schema)
         ask(self._connection, text, {"lanes": self._lanes, "lane": max(target, 1)})
 
     def _join_histories(self) -> None:
@@ -99,6 +100,3 @@ class _LaneChange:
         highest = {name: max(column) for name, column in zip(names, zip(*counters, strict=True), strict=True)}
         for lane in lanes:
             ask(self._connection, self._queries[lane]["set_counters"], {**highest, "lanes": self._lanes})
-
-    def _into(self, text: str, target: int) -> str:
-        return text.replace("{target}", f'"{self._address.of_lane(target).schema}"')

@@ -90,7 +90,10 @@ class RoundTrip:
         for result in self._results:
             if result.status == ExecStatus.FATAL_ERROR:
                 raise error_from_result(result)
-        return [_first_row(result) for result in self._results[-self._count :]]
+        return [
+            [result.get_value(0, column) for column in range(result.nfields)] if result.ntuples else []
+            for result in self._results[-self._count :]
+        ]
 
     def _wait(self) -> None:
         if self._failed is not None:
@@ -130,7 +133,3 @@ def _send(pgconn: PGconn) -> None:
             for _, what in both.poll():
                 if what & ~select.POLLOUT:
                     pgconn.consume_input()
-
-
-def _first_row(result: PGresult) -> Values:
-    return [result.get_value(0, column) for column in range(result.nfields)] if result.ntuples else []

@@ -252,7 +252,8 @@ class SqliteTransaction:
         """Write one row of the journal, or fold the journal and this commit into the tables."""
         database = self._database
         newest = journal.seq + len(events)
-        if self._goes_into(journal, changes, events):
+        has_room = database.is_journalling and journal.has_room_for(changes, events)
+        if has_room and not self._has_much_to_forget(journal, len(events)):
             self._row = journal.write(database.cursor, (fence, newest, self.now), changes, events)
             database.commit(fence, len(events), self.now, rows=1)
             return
@@ -261,12 +262,6 @@ class SqliteTransaction:
         journal.fold(database.cursor)
         self._trim(journal.first, newest)
         database.commit(fence, len(events), self.now)
-
-    def _goes_into(self, journal: SqliteJournal, changes: Sequence[Put | Drop], events: Sequence[Event]) -> bool:
-        """Return True if this becomes a row of the journal."""
-        if not self._database.is_journalling or not journal.has_room_for(changes, events):
-            return False
-        return not self._has_much_to_forget(journal, len(events))
 
     def _has_much_to_forget(self, journal: SqliteJournal, written: int) -> bool:
         """Check now and then: return True if too much history is beyond its retention to wait for the next fold."""

@@ -39,13 +39,15 @@ def explained(path: str, error: apsw.Error | OSError) -> StoreError:
 
 def behind(path: str, why: str) -> StoreBehind:
     """Return an error for a database that lacks commits, with what to do about it."""
+    from shlex import quote  # noqa: PLC0415 (rare, and dear)
+
     return StoreBehind(
         f"{path} lacks leases that were granted: {why}. It was restored from a backup, or its files were copied one by "
         "one, and a holder may still work under a lease that is not in it. If that was not meant to be, put the right "
         "files back. If it was, accept it: fences go on above all that were given out, the leases that are in it get "
         "a full TTL, and nothing new is granted for the longest TTL that was ever used. In Python that is "
         "leasehold.connect(url, accept_restore=True); on the command line\n"
-        f"LEASEHOLD_URL={_quoted(f'sqlite://{path}')} leasehold doctor --accept-restore"
+        f"LEASEHOLD_URL={quote(f'sqlite://{path}')} leasehold doctor --accept-restore"
     )
 
 
@@ -59,10 +61,3 @@ def other_schema(path: str, version: int) -> StoreUnsuitable:
         "and remove it together with its -wal, -shm and .gate files; to keep it, give another path. Its leases and "
         "its history are not carried over"
     )
-
-
-def _quoted(word: str) -> str:
-    """Return the word quoted for a shell."""
-    from shlex import quote  # noqa: PLC0415 (rare, and dear)
-
-    return quote(word)

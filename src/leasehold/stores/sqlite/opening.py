@@ -47,7 +47,10 @@ def prepare(database: Database, *, accept_restore: bool) -> None:
     try:
         _refuse_strange(database, accept_restore)
         _check_ours(database.connection, database.path)
-        _use_wal(database.connection, database.path)
+        mode = database.connection.execute("PRAGMA journal_mode = WAL").get
+        if mode != "wal":
+            why = f"a write-ahead log is not possible here (SQLite says {mode}); give another path"
+            raise StoreUnsuitable(f"{database.path}: {why}")
         database.connection.execute("BEGIN IMMEDIATE")
         try:
             database.meta, mark = _settle(database, accept_restore)
@@ -85,12 +88,6 @@ def _check_ours(connection: apsw.Connection, path: str) -> None:
         raise StoreUnsuitable(f"{path} is a database of another program; give another path")
     if version != SCHEMA_VERSION:
         raise other_schema(path, version)
-
-
-def _use_wal(connection: apsw.Connection, path: str) -> None:
-    mode = connection.execute("PRAGMA journal_mode = WAL").get
-    if mode != "wal":
-        raise StoreUnsuitable(f"{path}: a write-ahead log is not possible here (SQLite says {mode}); give another path")
 
 
 def _settle(database: Database, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
@@ -155,12 +152,9 @@ def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> t
     if trouble or is_rebooted:
         revive(database.connection, last, now)
     meta.now = now
-    return meta, mark._replace(counter=_counter(database.path, mark, trouble))
-
-
-def _counter(path: str, mark: Mark, trouble: str) -> int:
-    """Return the change counter that the file had when the log beside it began."""
-    return change_counter(path) if trouble or is_alone(path) else mark.counter
+    # The counter that the file had when the log beside it began.
+    counter = change_counter(database.path) if trouble or is_alone(database.path) else mark.counter
+    return meta, mark._replace(counter=counter)
 
 
 def _trouble(path: str, meta: SqliteMeta, mark: Mark | None) -> str:

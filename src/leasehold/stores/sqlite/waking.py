@@ -67,7 +67,7 @@ def hear(database: str, engine: str, told: Callable[[], None]) -> Ear | None:
     """Have `told` called when another process wakes this engine; None if that is not possible here."""
     directory = database + ENDING
     try:
-        shared = _sharing(database)
+        shared = bool(os.stat(database).st_mode & S_IWGRP)  # a group may write the database
         if not _make_directory(directory, database, shared):
             return None
         _remove_stale(directory)
@@ -114,11 +114,6 @@ def _is_trusted(fifo: os.stat_result, database: os.stat_result) -> bool:
     if fifo.st_uid in (os.geteuid(), database.st_uid):
         return True
     return bool(database.st_mode & S_IWGRP) and fifo.st_gid == database.st_gid
-
-
-def _sharing(database: str) -> bool:
-    """Return True if a group may write the database."""
-    return bool(os.stat(database).st_mode & S_IWGRP)
 
 
 def _make_directory(directory: str, database: str, shared: bool) -> bool:
