@@ -237,10 +237,20 @@ class Duel:
         if self.oracle.queue() and self.world.due():
             self.catch_up()
 
-    def cancel(self, who: Who, request: str) -> Answer:
+    def cancel(
+        self,
+        who: Who,
+        request: str,
+        token: str | None = None,
+        secret_of: str | None = None,
+        admin: bool = False,
+    ) -> Answer:
         self._notice()
         key = keys.request(keys.actor(SPACE, who.holder, who.session), request, who.holder)
-        return self._both(c.Cancel(request=key), lambda _: self.oracle.cancel(who, request))
+        return self._both(
+            c.Cancel(request=key, proof=proof(token, secret_of, admin)),
+            lambda _: self.oracle.cancel(who, request, token, secret_of, admin),
+        )
 
     def cancel_waiter(self, waiter: Waiter) -> Answer:
         self._notice()

@@ -426,7 +426,7 @@ class Oracle:
 
     # ------------------------------------------------------------------------------------------------- cancel
 
-    def cancel(self, who: Who, request: str) -> Answer:
+    def cancel(self, who: Who, request: str, token: str | None, secret_of: str | None, admin: bool) -> Answer:
         known = self.requests.get((who.actor, request))
         was = "unknown"
         if known is None:
@@ -436,6 +436,9 @@ class Oracle:
             self.cancel_waiter(known.became)
             was = "waiting"
         if isinstance(known.became, Lease) and known.became.state == "live" and known.began_it:
+            is_told = known.became.ticket is None
+            if is_told and not self._entitled(known.became, token, secret_of, admin):
+                return Answer("Refused", "not_allowed")
             self._clean(known.became)
             was = "granted"
         known.became = None

@@ -147,8 +147,12 @@ def test_it_can_be_withdrawn(scene: Scene) -> None:
     one = scene.granted(scene.first())
     kept = scene.granted(scene.send("kept", resources="kept", any_of=False, request_id="k"))
     actor = keys.actor("default", "ann", None)
+    guess = scene.world.do(c.Cancel(keys.request(actor, "r", "ann"), actor=actor), HERE)
+    assert isinstance(guess, Refused)
+    assert (guess.code, len(scene.holds)) == ("not_allowed", 1 + len(one.lease.resources))
+    proof = c.Proof(token=keys.secret_hash("one"))
     for request, was in (("another", "unknown"), ("r", "granted"), ("r", "unknown")):
-        outcome = scene.world.do(c.Cancel(keys.request(actor, request, "ann"), actor=actor), HERE)
+        outcome = scene.world.do(c.Cancel(keys.request(actor, request, "ann"), actor=actor, proof=proof), HERE)
         assert outcome == Cancelled(was)
     assert [hold.id for hold in scene.holds] == [kept.lease.id]
     assert one.lease.id not in {hold.id for hold in scene.holds}

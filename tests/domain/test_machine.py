@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from leasehold.domain import commands as c
 from leasehold.domain.timestamps import SECOND
 from tests.domain.duel import Duel
-from tests.domain.oracle_nouns import Want, Who
+from tests.domain.oracle_nouns import Lease, Want, Who
 
 if TYPE_CHECKING:
-    from tests.domain.oracle_nouns import Lease, Waiter
+    from tests.domain.oracle_nouns import Waiter
 
 PATTERNS = ("path:src/*.py", "path:**/a", "path:src/a.py", "path:s*/**")
 RESOURCES = ("path:src", "path:src/a", "path:lib", "repo:x", "issue:1", "alpha", "beta", *PATTERNS)
@@ -212,9 +212,14 @@ class Machine(RuleBasedStateMachine):
 
     # ----------------------------------------------------------------------------------------------------- waits
 
-    @rule(pick=actors, request=st.sampled_from(REQUESTS))
-    def cancel(self, pick: int, request: str) -> None:
-        self.duel.cancel(self._who(pick), request)
+    @rule(pick=actors, request=st.sampled_from(REQUESTS), how=st.sampled_from(("guess", "token", "session", "admin")))
+    def cancel(self, pick: int, request: str, how: str) -> None:
+        who = self._who(pick)
+        known = self.duel.oracle.requests.get((who.actor, request))
+        lease = known.became if known is not None and isinstance(known.became, Lease) else None
+        token = min(lease.tokens) if lease is not None and lease.tokens and how == "token" else "made up"
+        secret_of = who.session if how == "session" else None
+        self.duel.cancel(who, request, token, secret_of, admin=how == "admin")
 
     @precondition(_has_waiter)
     @rule(pick=picks, give_up=st.booleans())

@@ -80,6 +80,10 @@ class Game:
     def cancel(self, who: Who) -> bool:
         return bool(self.duel.cancel(who, REQUEST))
 
+    def cancel_with_token(self, who: Who) -> bool:
+        lease = self._lease(who)
+        return lease is not None and bool(self.duel.cancel(who, REQUEST, min(lease.tokens)))
+
     def look(self, who: Who) -> bool:
         """Its engine asks how its wait stands, and picks up what there is."""
         if who in self.waiters:
@@ -245,7 +249,7 @@ ALPHABETS: dict[str, list[Letter]] = {
     "requests": [
         *both(take(A, request=REQUEST), wait(A, request=REQUEST), wait(B, request=REQUEST)),
         *both(take(B, A, request=REQUEST)),
-        *both(Game.release, Game.leave, Game.cancel),
+        *both(Game.release, Game.leave, Game.cancel, Game.cancel_with_token),
         *CLOCK,
     ],
     "polling": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.kinds import Mutant
+from tests.mutants.kinds import Mutant, suite
 
 SERVER = "tests/server/test_principals.py"
 PRINCIPALS = (
@@ -19,6 +19,20 @@ PRINCIPALS = (
         "    principal = None if authority is None else authority.principal\n",
         "    principal = None\n",
         (SERVER, "-k", "cancels"),
+    ),
+    Mutant(
+        "a guess of holder and request_id ends a granted lease",
+        "domain/rules/waiting.py",
+        "        if hold.ticket is None and not is_entitled(draft, hold, ask, command.proof):",
+        "        if hold.ticket is None and not command.request:",
+        suite("granted_takes_its_token"),
+    ),
+    Mutant(
+        "on an open server, a guess of holder and request_id ends a granted lease",
+        "server/access/permissions.py",
+        '        is_admin = who.role == "admin" and who is not OPEN\n',
+        '        is_admin = who.role == "admin"\n',
+        ("tests/server/test_matrix.py", "-k", "guess"),
     ),
     Mutant(
         "holders of one session replay each other's requests",

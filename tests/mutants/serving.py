@@ -264,7 +264,7 @@ SERVING = (
     Mutant(
         "whoever knows a session's id cancels its requests",
         "domain/rules/waiting.py",
-        "        if session is not None and session.secret != command.secret:\n",
+        "        if session is not None and session.secret != command.proof.secret:\n",
         "        if session is None:\n",
         suite("takes_its_secret"),
     ),

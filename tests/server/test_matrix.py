@@ -19,6 +19,7 @@ from tests.kit.serving import Reply, Running, create_key, read_reply, serving, u
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
+    from pathlib import Path
 
 HOLDER = "builder-1"
 _number = itertools.count()
@@ -182,6 +183,39 @@ def test_nobody_else_touches_what_a_key_or_a_session_holds(scene: Scene, who: st
                 assert reply.json["lease"]["id"] not in {each["lease"]["id"] for each in (owned.lease, owned.other)}
     owned.is_its_owners()
     owned.line.close()
+
+
+def test_a_guess_of_holder_and_request_id_ends_nothing_that_was_granted(scene: Scene) -> None:
+    """Agents may share a key, and so its principal."""
+    owned = Owned(scene)
+    before = owned.seen()
+    guess = {"request_id": owned.name, "holder": HOLDER}
+    for more in ({}, {"token": "0" * 32}, {"token": owned.other["token"]}, {"admin": "ops"}):
+        reply = scene.server.post("cancel", guess | more, key=scene.keys["owner"])
+        assert reply.code in ("not_allowed", "invalid"), (more, reply)
+        assert owned.seen() == before
+    owned.is_its_owners()
+    owned.line.close()
+
+
+def test_a_guess_ends_nothing_on_an_open_server(tmp_path: Path) -> None:
+    """Every caller is an admin there."""
+    with serving(tmp_path) as server:
+        asked = {"resources": "r", "holder": HOLDER, "request_id": "q"}
+        granted = server.post("acquire", asked).json
+        guess = {"request_id": "q", "holder": HOLDER}
+        for more in ({}, {"token": "0" * 32}):
+            assert server.post("cancel", guess | more).code == "not_allowed"
+        again = server.post("acquire", asked).json
+        assert again["lease"]["id"] == granted["lease"]["id"]
+        assert server.post("cancel", {**guess, "token": again["token"]}).json["was"] == "granted"
+
+
+def test_an_admin_cancels_its_own_without_a_token(scene: Scene) -> None:
+    asked = {"resources": f"mine-{next(_number)}", "holder": HOLDER, "request_id": "mine"}
+    assert scene.server.post("acquire", asked, key=scene.keys["admin"]).status == 200
+    guess = {"request_id": "mine", "holder": HOLDER}
+    assert scene.server.post("cancel", guess, key=scene.keys["admin"]).json["was"] == "granted"
 
 
 def test_an_admin_ends_it(scene: Scene) -> None:

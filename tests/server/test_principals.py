@@ -109,11 +109,13 @@ def test_a_replay_with_another_body_is_a_conflict(scene: Scene, changed: dict[st
 
 
 def test_nobody_cancels_what_another_principal_asked_for(scene: Scene) -> None:
-    scene.acquire("cancels", scene.one, request_id="c1")
+    token = scene.acquire("cancels", scene.one, request_id="c1").json["token"]
     told = scene.server.post("cancel", {"request_id": "c1", "holder": "alice"}, key=scene.other)
     assert (told.status, told.json["was"]) == (200, "unknown")
     assert scene.server.get("inspect?resource=cancels", key=scene.one).json["leases"]
-    told = scene.server.post("cancel", {"request_id": "c1", "holder": "alice"}, key=scene.one)
+    mine = {"request_id": "c1", "holder": "alice"}
+    assert scene.server.post("cancel", mine, key=scene.one).code == "not_allowed", "agents may share a key"
+    told = scene.server.post("cancel", {**mine, "token": token}, key=scene.one)
     assert told.json["was"] == "granted"
 
 
@@ -212,7 +214,8 @@ def test_rotation_keeps_leases_sessions_and_replays(scene: Scene) -> None:
     until(lambda: scene.server.get("whoami", key=old).status == 200)
     session = scene.server.post("sessions", {"ttl_seconds": 600}, key=old).json["credential"]
     of_session = scene.server.post("acquire", {"resources": "rota-s", "session": session}, key=old).json["lease"]
-    lease = scene.acquire("rota", old, request_id="r").json["lease"]
+    granted = scene.acquire("rota", old, request_id="r").json
+    lease = granted["lease"]
     new = rotated(scene, old)
     for key in (old, new):
         assert scene.server.get("whoami", key=key).json["principal"] == principal_of(old)
@@ -225,7 +228,8 @@ def test_rotation_keeps_leases_sessions_and_replays(scene: Scene) -> None:
     assert scene.server.post("sessions/renew", {"session": session}, key=session).status == 200
     again = scene.server.post("acquire", {"resources": "rota-s", "session": session, "reentrant": True}, key=new)
     assert again.json["lease"]["fence"] == of_session["fence"]
-    assert scene.server.post("cancel", {"request_id": "r", "holder": "alice"}, key=new).json["was"] == "granted"
+    cancelled = {"request_id": "r", "holder": "alice", "token": granted["token"]}
+    assert scene.server.post("cancel", cancelled, key=new).json["was"] == "granted"
     assert scene.server.post("keys/revoke", {"id": id_of(new)}, key=scene.admin).json["revoked"]
     assert scene.server.post("sessions/renew", {"session": session}, key=session).status == 401
 

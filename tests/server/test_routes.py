@@ -80,7 +80,9 @@ def test_the_same_request_gets_the_same_lease_and_a_cancelled_one_none(server: R
     again = take(server, "retried", request_id="r1")
     assert (again["lease"]["fence"], again["fresh"]) == (first["lease"]["fence"], False)
     refused(server.post("acquire", {"resources": "other", "holder": "ann", "request_id": "r1"}), 409, "conflict")
-    cancelled = fits(server.post("cancel", {"request_id": "r1", "holder": "ann"}), "Cancelled")
+    request = {"request_id": "r1", "holder": "ann"}
+    assert "same request_id" in refused(server.post("cancel", request), 403, "not_allowed")["detail"]
+    cancelled = fits(server.post("cancel", {**request, "token": again["token"]}), "Cancelled")
     assert cancelled == {"cancelled": True, "was": "granted"}
     refused(server.post("acquire", {"resources": "retried", "holder": "ann", "request_id": "r1"}), 409, "cancelled")
 

@@ -166,10 +166,12 @@ export interface Blocker {
   recorded_until?: string | null;
 }
 
-/** Cancel an acquire by its request_id. */
+/** Cancel an acquire by its request_id; once it is granted, with proof of its lease. */
 export interface Cancel {
   /** A retry with the same id gets the same answer. */
   request_id: string;
+  /** The token of the lease, needed once the request is granted. */
+  token?: string | null;
   /** Name of the agent, job or person; by default the name of the key. */
   holder?: string | null;
   /** ID.SECRET of a session; for admins its id is enough. */
@@ -1084,7 +1086,7 @@ export interface Routes {
   "POST /v1/batch": { body: Batch; answer: Answers; };
   /** Replace the context of a lease, or merge into it. */
   "POST /v1/update": { body: Update; answer: Updated; };
-  /** Cancel an acquire by its request_id. */
+  /** Cancel an acquire by its request_id; once it is granted, with proof of its lease. */
   "POST /v1/cancel": { body: Cancel; answer: Cancelled; };
   /** Start a session. */
   "POST /v1/sessions": { body: StartSession; answer: SessionStarted; };

@@ -17,6 +17,7 @@ from leasehold.client.sync import losses_of
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
 from leasehold.requests.calls import Call
+from leasehold.steps import drive_async
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -221,10 +222,19 @@ class AsyncHttpAnswers:
 
     async def _give_up(self, pending: PendingCall) -> None:
         """Cancel a request that may have been granted, as no caller would have the token of that lease."""
-        request = pending.undo()
-        if request is not None:
-            with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
-                await self._exchange(request, pending.time_out)
+        steps = pending.undo()
+        if steps is None:
+            return
+        until = time.monotonic() + pending.time_out
+
+        async def perform(request: HttpRequest) -> dict[str, Any]:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            return body_of(*await self._exchange(request, left))
+
+        with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
+            await drive_async(steps, perform)
 
     async def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
         while True:
@@ -271,7 +281,7 @@ class AsyncHttpAnswers:
             call = Call("release", {**shown, "error": "its client went away", "session": asked.get("session")})
         else:  # it had this lease before, or asked twice: the server knows which
             told = {field: asked.get(field) for field in ("request_id", "holder", "session", "space")}
-            call = Call("cancel", told)
+            call = Call("cancel", {**told, "token": granted["token"]})
         with suppress(LeaseholdError):  # the lease expires by itself
             await self.ask(call)
 

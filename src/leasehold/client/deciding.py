@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leasehold.client import decoding
@@ -15,6 +16,7 @@ from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
 
 if TYPE_CHECKING:
     from leasehold.requests.calls import Call
+    from leasehold.steps import Steps
 
 TRIES = 6
 FIRST_PAUSE = 0.05
@@ -43,6 +45,7 @@ _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 HUNG_UP = "the server closed the connection"
 UNDO_WITHIN = 5.0
 """Seconds within which a request is cancelled whose answer could not be read."""
+UNREAD = "the answer to its acquire could not be read"
 
 
 CONNECT_WITHIN = 5.0
@@ -202,18 +205,17 @@ class PendingCall:
             return 0.0
         return self._unheard_since + self._patience - now
 
-    def undo(self) -> HttpRequest | None:
-        """Return the request that cancels this failed one; None if nothing can have been granted.
+    def undo(self) -> Steps[None] | None:
+        """Return the steps that cancel this failed request; None if nothing can have been granted.
 
-        It is sent once. No caller has the token of a lease that was granted: it would block others for its whole TTL.
+        Each step is a request: send the body of its answer back, or throw its failure, as a time-out once `time_out`,
+        the time for all of them, is over.
+        No caller has the token of a lease that was granted: it would block others for its whole TTL.
         """
         if not (self._may_hold and self._is_ours_to_cancel):
             return None
         self.time_out = min(self._slack, UNDO_WITHIN)
-        asked = self._asked.body or {}
-        fields = ("request_id", "holder", "session", "space")
-        told: dict[str, Any] = {field: asked[field] for field in fields if field in asked}
-        return HttpRequest("POST", "/v1/cancel", told)
+        return _giving_up(self._asked)
 
     def _again(self, now: float, retry_after: float | None) -> Resend:
         self._tries += 1
@@ -227,6 +229,35 @@ class PendingCall:
             self._asked = again(self._asked)
         self._prepare(now)
         return Resend(self.next, pause)
+
+
+def _giving_up(asked: HttpRequest) -> Steps[None]:
+    """Cancel an acquire. If it was granted, this takes its token, which the same acquire gets again."""
+    body = asked.body or {}
+    fields = ("request_id", "holder", "session", "space")
+    told: dict[str, Any] = {field: body[field] for field in fields if field in body}
+    answer = yield from _until_read(HttpRequest("POST", "/v1/cancel", told))
+    if answer.get("code") != "not_allowed":
+        return
+    at_once = {field: value for field, value in body.items() if field != "wait_seconds"}
+    answer = yield from _until_read(again(asked._replace(body=at_once)))
+    try:
+        granted = decoding.answer("acquire", answer)
+    except _UNREADABLE:  # refused, as it has expired meanwhile; or garbled once more
+        return
+    told = {"lease": granted.lease.id, "token": granted.token, "status": "cancelled", "error": UNREAD}
+    yield from _until_read(HttpRequest("POST", "/v1/release", told))
+
+
+def _until_read(request: HttpRequest) -> Steps[dict[str, Any]]:
+    """Send a request until its answer can be read; raise after `TRIES`."""
+    answer: dict[str, Any]
+    for _ in range(TRIES - 1):
+        with suppress(OSError, Unreachable):
+            answer = yield request
+            return answer
+    answer = yield request
+    return answer
 
 
 def _ends_whoever_has_it(call: Call) -> bool:

@@ -15,6 +15,7 @@ from leasehold.client.deciding import GOING_AWAY, HUNG_UP, NoAnswer, NotSent, Pe
 from leasehold.client.messages import END, HEAD_MOST, AnswerHead, ServerAddress, bases, body_of, parse_head, render
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
+from leasehold.steps import drive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,10 +155,19 @@ class HttpAnswers:
 
     def _give_up(self, pending: PendingCall) -> None:
         """Cancel a request that may have been granted, as no caller would have the token of that lease."""
-        request = pending.undo()
-        if request is not None:
-            with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
-                self._exchange(self._bases[self._first % len(self._bases)], request, pending.time_out)
+        steps = pending.undo()
+        if steps is None:
+            return
+        until = time.monotonic() + pending.time_out
+
+        def perform(request: HttpRequest) -> dict[str, Any]:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            return body_of(*self._exchange(self._bases[self._first % len(self._bases)], request, left))
+
+        with suppress(OSError, LeaseholdError):  # the caller gets the first error; the lease expires by itself
+            drive(steps, perform)
 
     def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
         todo: Resend = Resend(pending.next, 0.0)

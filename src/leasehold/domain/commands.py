@@ -26,6 +26,9 @@ class Proof(Noun):
     """The principal that shows it: a proof may be handed on, and does not widen what a key is for."""
 
 
+NO_PROOF = Proof()
+
+
 class Acquire(Noun):
     """Take a lease now, or wait for it."""
 
@@ -79,8 +82,8 @@ class Cancel(Noun):
     waiter: str | None = None
     actor: str | None = None
     """Whose request it is: a lease whose request was not noted (docs/adr/0029) is found among this actor's."""
-    secret: str | None = None
-    """The hash of the session's secret, needed to withdraw a request of a session."""
+    proof: Proof = NO_PROOF
+    """The session's secret, needed to withdraw a request of a session; for a lease that was granted, see `Proof`."""
 
 
 class GiveUp(Noun):

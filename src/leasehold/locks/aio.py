@@ -161,7 +161,14 @@ class AsyncLocks(CallDefaults):
         return outcome
 
     async def cancel(
-        self, request_id: str, *, holder: str | None = None, session: str | None = None, space: str | None = None
+        self,
+        request_id: str,
+        token: str | None = None,
+        *,
+        holder: str | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+        space: str | None = None,
     ) -> Cancelled | Refused:
         """As `Locks.cancel`."""
         outcome: Cancelled | Refused = await self._answers.ask(self._call("cancel", locals()))

@@ -87,13 +87,7 @@ class Locks(CallDefaults):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
     def __init__(
-        self,
-        answers: Answers,
-        *,
-        holder: str,
-        space: str = "default",
-        ttl: float | str = "30m",
-        threaded: bool = True,
+        self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m", threaded: bool = True
     ) -> None:
         super().__init__(holder=holder, space=space, ttl=ttl)
         self._answers = answers
@@ -233,9 +227,19 @@ class Locks(CallDefaults):
         return outcome
 
     def cancel(
-        self, request_id: str, *, holder: str | None = None, session: str | None = None, space: str | None = None
+        self,
+        request_id: str,
+        token: str | None = None,
+        *,
+        holder: str | None = None,
+        session: str | None = None,
+        admin: str | None = None,
+        space: str | None = None,
     ) -> Cancelled | Refused:
-        """Withdraw an acquire by its request_id: it leaves the queue, and no delayed copy of it is ever granted."""
+        """Withdraw an acquire by its request_id: it leaves the queue, and no delayed copy of it is ever granted.
+
+        Once it is granted, this ends its lease, and is refused without the lease's token, its session or an admin.
+        """
         outcome: Cancelled | Refused = self._answers.ask(self._call("cancel", locals()))
         return outcome
 

@@ -57,6 +57,7 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "work_unit": ("Id of the work unit that the run locks.", "7"),
     "acquire.session": ("ID.SECRET of a session: the lease ends with it.", _SESSION),
     "acquire.token": ("Tokens of leases that you hold: proof for `reentrant` and for `yours`.", ["5f0c9a1e"]),
+    "cancel.token": ("The token of the lease, needed once the request is granted.", "5f0c9a1e5f0c9a1e5f0c9a1e5f0c9a1e"),
     "create_key.name": ("The owner of the key; the history records what an admin does under this name.", "ci"),
     "create_run.id": ("Id for the run; by default a new one.", _RUN),
     "create_run.name": ("The name of the run.", "deploy-staging"),

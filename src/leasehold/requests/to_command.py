@@ -105,14 +105,16 @@ def _cancel(
     holder: object,
     session: object,
     space: object,
+    token: object = None,
+    admin: object = None,
     authority: calls.Authority | None = None,
 ) -> Order:
-    session_id, secret = (None, None) if session is None else checks.credential(session)
+    session_id = None if session is None else checks.credential(session)[0]
     principal = None if authority is None else authority.principal
     name = checks.text(holder, "holder", 256)
     actor = keys.actor(checks.space(space), name, session_id, principal)
     request = keys.request(actor, checks.text(request_id, "request_id", 128), name, principal)
-    return Order(c.Cancel(request, actor=actor, secret=None if secret is None else keys.secret_hash(secret)))
+    return Order(c.Cancel(request, actor=actor, proof=checks.proof(token, session, admin, authority)))
 
 
 def _start_session(

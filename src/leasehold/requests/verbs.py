@@ -137,9 +137,9 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         (("lease", "text", ...), ("context", "any", ...), _TOKEN, ("merge", "flag", False), *_PROOF),
     ),
     "cancel": (
-        "Cancel an acquire by its request_id.",
+        "Cancel an acquire by its request_id; once it is granted, with proof of its lease.",
         *("POST", "/v1/cancel", "Cancelled"),
-        (("request_id", "text", ...), _HOLDER, _SESSION, _SPACE),
+        (("request_id", "text", ...), _TOKEN, _HOLDER, *_PROOF),
     ),
     "start_session": (
         "Start a session.",

@@ -23,7 +23,7 @@ from leasehold.domain.rules.granting import (
     waiting_for,
 )
 from leasehold.domain.rules.keyring import expire
-from leasehold.domain.rules.leases import give_back, live_lease
+from leasehold.domain.rules.leases import give_back, is_entitled, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
 from leasehold.domain.rules.telling import held, queued
 from leasehold.domain.timestamps import SECOND
@@ -102,25 +102,47 @@ def _promised(draft: Draft, waiter: str, ask: LeaseRequest) -> Hold | None:
     return None
 
 
+IS_GRANTED = Refused(
+    "not_allowed",
+    "token",
+    "this request was granted, and only the lease's token, its session or an admin may end it: "
+    "send the same acquire again with the same request_id for its token, and release it with that token",
+)
+
+
 def cancel(draft: Draft, command: Cancel) -> Outcome:
-    """Withdraw a request: leave the queue, or release its lease; it is never granted later."""
-    if command.actor is not None and command.secret is not None:
+    """Withdraw a request: leave the queue, or release its lease; it is never granted later.
+
+    Ending a lease takes proof, as any caller can guess a holder and a request_id.
+    """
+    if command.actor is not None and command.proof.secret is not None:
         session = session_of(draft, command.actor)
-        if session is not None and session.secret != command.secret:
+        if session is not None and session.secret != command.proof.secret:
             return Refused("not_allowed", "session", "the secret does not belong to this session")
+    became = _became(draft, command)
     was = "unknown"
-    became = command.waiter
-    if command.request is not None:
-        known = draft.record(command.request).notes.get(REQUEST)
-        became = known.became if isinstance(known, Request) else became or _unnoted(draft, command)
     if became is not None and keys.is_waiter_id(became):
         was = _cancel_wait(draft, became)
-    elif became is not None and keys.is_lease_id(became):
-        was = _cancel_lease(draft, became, command.request)
+    hold = _granted_to(draft, became, command.request)
+    if hold is not None:
+        ask = terms(draft, hold)
+        if hold.ticket is None and not is_entitled(draft, hold, ask, command.proof):  # with a ticket it still waits
+            settle(draft)
+            return IS_GRANTED
+        give_back(draft, hold, ask, "cancelled", "the request was cancelled", command.proof)
+        was = "granted"
     if command.request is not None:
         draft.put(command.request, Request(REQUEST, None, "", draft.now + CANCELLED_MEMORY))
     settle(draft)
     return Cancelled(was)
+
+
+def _became(draft: Draft, command: Cancel) -> str | None:
+    """Return the id of the wait or of the lease that came of the request."""
+    if command.request is None:
+        return command.waiter
+    known = draft.record(command.request).notes.get(REQUEST)
+    return known.became if isinstance(known, Request) else command.waiter or _unnoted(draft, command)
 
 
 def _unnoted(draft: Draft, command: Cancel) -> str | None:
@@ -144,14 +166,14 @@ def _cancel_wait(draft: Draft, waiter_id: str) -> str:
     return "unknown"
 
 
-def _cancel_lease(draft: Draft, lease: str, request: str | None) -> str:
-    node = keys.home(lease)
+def _granted_to(draft: Draft, became: str | None, request: str | None) -> Hold | None:
+    """Return the live lease that began with this request; one that the request only extended stays."""
+    if became is None or not keys.is_lease_id(became):
+        return None
+    node = keys.home(became)
     lapse(draft, node)
-    hold = draft.record(node).holds.get(lease)
-    if hold is None or hold.closed or terms(draft, hold).request != request:
-        return "unknown"  # or only extended by this request: it was there before, and stays
-    give_back(draft, hold, terms(draft, hold), "cancelled", "the request was cancelled")
-    return "granted"
+    hold = draft.record(node).holds.get(became)
+    return None if hold is None or hold.closed or terms(draft, hold).request != request else hold
 
 
 def _given(draft: Draft, id_: str) -> Waiter | Hold | None:

@@ -57,8 +57,8 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
     "cancel": {
         "request_id": (None, *BAD_TEXT, "x" * 129),
         "holder": BAD_TEXT,
-        "session": PROOF["session"],
         "space": BAD_TEXT,
+        **PROOF,
     },
     "start_session": {
         "ttl": ACQUIRE["ttl"],

@@ -55,18 +55,34 @@ class Cancelling:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, "r", request_id="q1")
         asking = wait_for(bob, "r")
-        assert expect(Cancelled, alice.cancel("q1")).was == "granted"
+        assert expect(Cancelled, alice.cancel("q1", granted.token)).was == "granted"
         expect(Granted, asking.answer())
         expect(Lost, alice.renew(granted.lease.id, granted.token))
         refused(alice.acquire("other", ttl=LONG, request_id="q1"), "cancelled", "request_id")
 
+    def test_cancelling_what_was_granted_takes_its_token(self, connect: Connect) -> None:
+        """A holder and a request_id can be guessed. A refusal changes nothing, and says how to get the token."""
+        alice, guesser, other = connect(holder="alice"), connect(holder="alice"), connect(holder="bob")
+        granted = take(alice, "r", request_id="q1")
+        foreign = take(other, "other", request_id="q1")
+        for token in (None, "0" * 32, foreign.token):
+            refusal = refused(guesser.cancel("q1", token), "not_allowed", "token")
+            assert "same request_id" in refusal.message
+        assert set(leases_of(alice)) == {granted.lease, foreign.lease}
+        again = take(alice, "r", request_id="q1")
+        assert again.lease.id == granted.lease.id
+        assert alice.release(again.lease.id, again.token, status="cancelled")
+        assert expect(Cancelled, alice.cancel("q1")).was == "unknown"
+        refused(alice.acquire("r", ttl=LONG, request_id="q1"), "cancelled", "request_id")
+
     def test_cancelling_again_changes_nothing(self, connect: Connect) -> None:
         """Idempotent; and nobody who took the resource meanwhile is touched."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
-        take(alice, "r", request_id="q1")
-        alice.cancel("q1")
+        token = take(alice, "r", request_id="q1").token
+        alice.cancel("q1", token)
         lease = take(bob, "r").lease
-        assert expect(Cancelled, alice.cancel("q1")).was == "unknown"
+        for shown in (token, None):
+            assert expect(Cancelled, alice.cancel("q1", shown)).was == "unknown"
         assert leases_of(alice) == (lease,)
 
     def test_cancelling_touches_only_ones_own(self, connect: Connect) -> None:

@@ -140,12 +140,14 @@ class SimulatedCaller(Believer):
         if self.requests:
             request = self._some_request()
             wish, _ = self.requests.pop(request)
+            tokens = [known.token for known in self.leases.values() if known.request == request]
+            proof = c.Proof(token=keys.secret_hash(tokens[0])) if tokens else c.NO_PROOF
             self.give_up(lambda asked: asked.request == request)
             self.forget(lambda known: known.request == request)
             self._withdrawn[request] = wish
             session = wish["session"] and wish["session"].partition(".")[0]
             actor = keys.actor("default", self.name, session)
-            self._call(c.Cancel(keys.request(actor, request, self.name)), request=request)
+            self._call(c.Cancel(keys.request(actor, request, self.name), proof=proof), request=request)
 
     def repeat_cancelled(self) -> None:
         """A copy of a request that was withdrawn arrives late."""
