@@ -154,21 +154,26 @@ class PendingCall:
 
     def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
         if status < 400:
-            return self._mended(decoding.answer(self._verb, body))
+            outcome = decoding.answer(self._verb, body)
+            if (
+                self._was_lost
+                and isinstance(outcome, Released)
+                and not outcome.released
+                and outcome.reason == "released"
+            ):
+                # A retried release counts as ours, although the retry found nothing to release.
+                return outcome._replace(released=True, reason="completed")
+            return outcome
         code = body.get("code")
-        if _may_do_better(status, code) and self._tries < TRIES and not (self._is_once and code == "outcome_unknown"):
+        # A limit that the caller has reached ("too_many") does not pass by itself.
+        may_pass = status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
+        if may_pass and self._tries < TRIES and not (self._is_once and code == "outcome_unknown"):
             self._was_lost = self._was_lost or code == "outcome_unknown"
             return self._again(now, retry_after)
         if code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until:
             asked = (self._asked.body or {})["resources"]  # a copy of this request timed out, and its answer was lost
             return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
         return decoding.refusal(body)
-
-    def _mended(self, outcome: Any) -> Any:  # noqa: ANN401 (an outcome)
-        """Return the outcome; a retried release counts as ours, although the retry found nothing to release."""
-        if self._was_lost and isinstance(outcome, Released) and not outcome.released and outcome.reason == "released":
-            return outcome._replace(released=True, reason="completed")
-        return outcome
 
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:
         """Return the retry after a broken connection or a time-out, which is safe; raise if it is time to give up."""
@@ -263,11 +268,6 @@ def _until_read(request: HttpRequest) -> Steps[dict[str, Any]]:
 def _ends_whoever_has_it(call: Call) -> bool:
     """Return True for a forced release of a resource: sent again, it would end the lease of the next holder."""
     return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
-
-
-def _may_do_better(status: int, code: object) -> bool:
-    """Return True if a retry may succeed. A limit that the caller has reached does not pass by itself."""
-    return status == GOING_AWAY or (status == TOO_MUCH and code != "too_many")
 
 
 def connect_within(patience: float | None) -> float:

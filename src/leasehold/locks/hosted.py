@@ -229,10 +229,8 @@ class Served:
 
     def session(self, space: str, session: str) -> Session | None:
         """Return a live session, with the hash of its secret. It waits for the store: not for the event loop."""
-        return reading.session_of(self._lane_of_space(space).store, space, session)
-
-    def _lane_of_space(self, space: str) -> ServedLane:
-        return self._lanes[lane_of_space(space, self._divided)] if self._divided else self._control
+        lane = self._lanes[lane_of_space(space, self._divided)] if self._divided else self._control
+        return reading.session_of(lane.store, space, session)
 
     def ping(self) -> int:
         """Return the store's time, read without a transaction; raises if a lane does not answer. Not for the loop."""

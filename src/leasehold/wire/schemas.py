@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from leasehold.wire.table import Field, Shape, shape
+from leasehold.wire.table import Shape, shape
 from leasehold.wire.vocabulary import FIELDS
 
 if TYPE_CHECKING:
@@ -72,15 +72,14 @@ def of_shape(
         "description": it.says,
         "required": [field.name for field in it.fields if not field.when],
         "properties": {
-            field.name: described(of_kind(field.kind, ref), *_words(it, field, vocabulary)) for field in it.fields
+            field.name: described(
+                of_kind(field.kind, ref),
+                *(vocabulary.get(f"{it.name}.{field.name}") or vocabulary.get(field.name, ("", None))),
+            )
+            for field in it.fields
         },
         **closed,
     }
-
-
-def _words(it: Shape, field: Field, vocabulary: Mapping[str, tuple[str, object]]) -> tuple[str, object]:
-    own = f"{it.name}.{field.name}"
-    return vocabulary[own] if own in vocabulary else vocabulary.get(field.name, ("", None))
 
 
 def referred(kinds: Iterable[str], find: Callable[[str], Shape] = shape) -> list[str]:

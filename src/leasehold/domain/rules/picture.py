@@ -62,7 +62,10 @@ def picture(draft: Draft, actors: Sequence[str], space: str | None, most: int) -
     told = tuple(edges[:most])
     shown = dict.fromkeys(actor for edge in told for actor in (edge.waiter, edge.blocker))
     draft.require(list(shown))
-    who = tuple(agents[actor]._replace(session=_session(draft, actor)) for actor in shown)
+    notes = ((actor, draft.record(actor).notes.get(SESSION)) for actor in shown)
+    who = tuple(
+        agents[actor]._replace(session=note.session if isinstance(note, Session) else None) for actor, note in notes
+    )
     return Graph(draft.now, who, told, len(edges) <= most, ())
 
 
@@ -105,8 +108,3 @@ def _edges(graph: _Seen, place: _Place) -> list[Edge]:
         for resource, rival in graph.noted
     ]
     return list(dict.fromkeys(found))  # once, also for an overlap in several ways
-
-
-def _session(draft: Draft, actor: str) -> str | None:
-    session = draft.record(actor).notes.get(SESSION)
-    return session.session if isinstance(session, Session) else None

@@ -156,7 +156,10 @@ class Block:
     async def end(self, error: BaseException | None) -> None:
         """Stop, join, release; what this block itself cancelled ends as `LeaseLost`."""
         self._is_ending = True
-        is_ours = self._takes_back_its_cancellation() and isinstance(error, asyncio.CancelledError)
+        is_ours = False
+        if self._did_cancel and self._task is not None:
+            # As `asyncio.timeout` does. If other code cancelled the task, too, that cancellation must go on.
+            is_ours = self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
         if self._held.is_forked:
             refuse_fork(self._held, error)
             return
@@ -173,12 +176,6 @@ class Block:
             raise interrupted
         if is_ours and self._held.lost is not None:
             raise LeaseLost(self._held.id, self._held.lost) from (self._held.tenure.cause or error)
-
-    def _takes_back_its_cancellation(self) -> bool:
-        """Uncancel, as `asyncio.timeout` does; return False if other code cancelled the task, too, which must go on."""
-        if not self._did_cancel or self._task is None:
-            return False
-        return self._task.uncancel() <= self._cancelling
 
     async def _join(self) -> asyncio.CancelledError | None:
         """Stop the renewal; hands back a cancellation that came meanwhile, since the release comes first."""

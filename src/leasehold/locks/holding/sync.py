@@ -82,7 +82,9 @@ class Lock:
         try:
             self._leave(kept, error)
         except KeyboardInterrupt as interrupt:
-            self._leave_at_last(kept, interrupt)
+            # Release now: otherwise the lease would stay, and perhaps be renewed for ever.
+            if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
+                perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
             raise
         finally:
             self._kept = None
@@ -94,11 +96,6 @@ class Lock:
             return
         is_last = keeper_of(self._locks).let_go(kept)
         perform(leave(kept.held, error, release=is_last), self._locks)
-
-    def _leave_at_last(self, kept: KeptLease, interrupt: KeyboardInterrupt) -> None:
-        """Release after Ctrl-C during the release: the lease would stay, and perhaps be renewed for ever."""
-        if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
-            perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
 
 
 def refuse_fork(held: HeldLease, error: BaseException | None) -> None:

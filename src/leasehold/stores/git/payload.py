@@ -76,7 +76,10 @@ class Stored(Noun):
 
 def encode(key: str, entries: Mapping[str, Stored]) -> str:
     """Return the message of a record's commit."""
-    told = ",\n  ".join(json.dumps(_plain(each)) for each in entries.values())
+    told = ",\n  ".join(
+        json.dumps({"kind": _NAMES[type(each.entry)], **_values(each.entry), "written": list(each.stamp)})
+        for each in entries.values()
+    )
     body = f'{{"schema": {SCHEMA}, "key": {json.dumps(key)}, "entries": [\n  {told}\n]}}'
     return f"{headline(key, [each.entry for each in entries.values()])}\n\n{body}\n"
 
@@ -115,11 +118,6 @@ def _strange(what: str, why: str) -> StoreError:
     return StoreError(
         f"{what} below refs/leasehold/ cannot be read: {why}. If it is not needed, delete that ref at the remote"
     )
-
-
-def _plain(stored: Stored) -> dict[str, object]:
-    fields = _values(stored.entry)
-    return {"kind": _NAMES[type(stored.entry)], **fields, "written": list(stored.stamp)}
 
 
 def _values(noun: Any) -> dict[str, object]:  # noqa: ANN401 (one of the nouns)

@@ -69,18 +69,14 @@ class _LaneChange:
                 create_lane(self._address.of_lane(lane), self._connection, Layout(lane, self._lanes))
         for source, target in product(self._before, self._after):
             if source != target:
-                self._move(source, target)
+                schema = f'"{self._address.of_lane(target).schema}"'
+                text = self._queries[source]["move_records"].replace("{target}", schema)
+                ask(self._connection, text, {"lanes": self._lanes, "lane": max(target, 1)})
         self._join_histories()
         self._number(sorted({*before, *self._after}))
         for lane in self._before:
             if lane not in (CONTROL, *self._after):
                 ask(self._connection, self._queries[lane].in_schema("DROP SCHEMA {schema} CASCADE"))
-
-    def _move(self, source: int, target: int) -> None:
-        """Move the records of those spaces whose lane this is."""
-        schema = f'"{self._address.of_lane(target).schema}"'
-        text = self._queries[source]["move_records"].replace("{target}", schema)
-        ask(self._connection, text, {"lanes": self._lanes, "lane": max(target, 1)})
 
     def _join_histories(self) -> None:
         """Append the history of all lanes to that of the control lane, by time, where each space finds its own."""

@@ -62,6 +62,7 @@ def _facts(connection: apsw.Connection, path: str) -> SqliteFacts:
     mark, size = _mark(path), os.path.getsize(path)
     meta = SqliteMeta(*connection.execute(READ_META).get)
     events, oldest = _history(connection, meta)
+    damage = str(connection.execute("PRAGMA quick_check(1)").get) if size <= SMALL else None
     return SqliteFacts(
         connection.execute("PRAGMA user_version").get,
         meta.fence,
@@ -71,7 +72,7 @@ def _facts(connection: apsw.Connection, path: str) -> SqliteFacts:
         oldest,
         size,
         os.path.getsize(path + "-wal") if os.path.exists(path + "-wal") else 0,
-        _damage(connection) if size <= SMALL else None,
+        "" if damage == "ok" else damage,
     )
 
 
@@ -83,11 +84,6 @@ def _history(connection: apsw.Connection, meta: SqliteMeta) -> tuple[int, int | 
     if journal is None or not journal.told:
         return count, next(iter(oldest), None)
     return count + journal.told, next(iter(oldest), connection.execute(_OLDEST_IN_JOURNAL).get)
-
-
-def _damage(connection: apsw.Connection) -> str:
-    said = str(connection.execute("PRAGMA quick_check(1)").get)
-    return "" if said == "ok" else said
 
 
 def _mark(path: str) -> int | None:

@@ -96,12 +96,9 @@ def condition(query: HistoryQuery) -> tuple[str, list[str | int]]:
         found.append("first < ? AND seq < ?")
         bindings += [query.before, query.before + MOST]
     for words in ((query.space,), (query.resource,), (query.holder,), (query.lease,), query.kinds):
-        if words and all(word is not None and _is_plain(word) for word in words):
-            found.append(f"({' OR '.join(['instr(body, ?)'] * len(words))})")
-            bindings += [f'"{word}"' for word in words]
+        # Every encoder of JSON writes printable words without these two unchanged.
+        plain = [word for word in words if word is not None and word.isprintable() and not {'"', "\\"} & set(word)]
+        if plain and len(plain) == len(words):
+            found.append(f"({' OR '.join(['instr(body, ?)'] * len(plain))})")
+            bindings += [f'"{word}"' for word in plain]
     return " AND ".join(found), bindings
-
-
-def _is_plain(word: str) -> bool:
-    """Return True if every encoder of JSON writes this text unchanged."""
-    return word.isprintable() and '"' not in word and "\\" not in word

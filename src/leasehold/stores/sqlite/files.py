@@ -124,7 +124,7 @@ def refuse_network(directory: str, mounts: str | None = None) -> None:
     if mounts is None:
         mounts = _read_mounts()
     point, kind = _mount_of(os.path.realpath(directory), mounts)
-    if _is_network(kind):
+    if kind[5:].startswith(_NETWORK_FUSE) if kind.startswith("fuse.") else kind in _NETWORK:
         raise StoreUnsuitable(
             f"{directory} is on a network file system ({kind}, mounted at {point}), where locks between machines do "
             "not hold. Use a directory on a local disk (sqlite:///path), or a server: https://…, postgresql://…, etcd://…"
@@ -159,9 +159,3 @@ def _unescape(point: str) -> str:
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         point = point.replace(code, character)
     return point
-
-
-def _is_network(kind: str) -> bool:
-    if kind.startswith("fuse."):
-        return kind[5:].startswith(_NETWORK_FUSE)
-    return kind in _NETWORK
