@@ -109,13 +109,9 @@ def _mark(name: object) -> str:
 def release(key: object, lock_id: object) -> Steps[LockReleased]:
     """Release exactly this lock; one that is gone, or was never this key's, is no error."""
     name = name_of(key)
-    lease, token, mark = _parts(lock_id)
+    parts = lock_id.split(".") if isinstance(lock_id, str) else []
+    lease, token, mark = parts if len(parts) == 3 else ("", "", "")
     if not (keys.is_lease_id(lease) and token and mark == _mark(name)):
         return {"released": False}
     outcome: Released | Refused = yield "release", {"lease": lease, "token": token}
     return {"released": isinstance(outcome, Released) and outcome.released}
-
-
-def _parts(lock_id: object) -> tuple[str, str, str]:
-    parts = lock_id.split(".") if isinstance(lock_id, str) else []
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", "", "")

@@ -17,6 +17,8 @@ _REFUSED = {
 }
 
 
+CLOSED = "Skip it: it is closed after an unclean end, until a person has checked and opened it again."
+HELD = "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
 NOT_HELD = "You hold no lease on it: stop that work now, and acquire_lock it anew before you go on."
 UNPROVEN = "If it is yours, call again with the token that came with it; otherwise leave it alone."
 
@@ -26,7 +28,8 @@ def on(outcome: object) -> str:
     if isinstance(outcome, Granted):
         return f"{'' if outcome.fresh else 'It was yours already. '}{_on_granted(outcome.lease)}"
     if isinstance(outcome, Held | TimedOut):
-        return _on_held(outcome)
+        is_closed = any(each.state == "quarantined" for each in outcome.blockers)
+        return CLOSED if is_closed else HELD
     if isinstance(outcome, Deadlock):
         return "Release what you hold with release_lock, then try again: waiting would never end."
     if isinstance(outcome, Lost):
@@ -49,12 +52,6 @@ def _session_left(lease: Lease) -> str:
     if lease.session is None or left + 2 * SECOND >= lease.ttl_us:
         return ""
     return "It is renewed while your session lives: `leasehold mcp` keeps it alive while you are connected."
-
-
-def _on_held(outcome: Held | TimedOut) -> str:
-    if any(each.state == "quarantined" for each in outcome.blockers):
-        return "Skip it: it is closed after an unclean end, until a person has checked and opened it again."
-    return "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
 
 
 def on_own(resources: tuple[str, ...], *, is_certain: bool) -> str:

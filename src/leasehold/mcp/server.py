@@ -49,7 +49,8 @@ class McpServer(MCPServer[Any]):
             tool.model_copy(
                 update={
                     "input_schema": lean(tool.input_schema),
-                    "output_schema": _plain(lean(tool.output_schema)),
+                    # without the description, which would be the same eight times
+                    "output_schema": {k: each for k, each in lean(tool.output_schema).items() if k != "description"},
                 }
             )
             for tool in await super().list_tools()
@@ -59,7 +60,9 @@ class McpServer(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool; refuse arguments that it does not know."""
-        known = await self._arguments_of(name)
+        known = [
+            each for tool in await self.list_tools() if tool.name == name for each in tool.input_schema["properties"]
+        ]  # none for an unknown tool
         unknown = [each for each in arguments if known and each not in known and each != wording.EVERYWHERE]
         if unknown:
             raise ToolError(wording.unknown(name, unknown, known))
@@ -80,17 +83,6 @@ class McpServer(MCPServer[Any]):
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
-
-    async def _arguments_of(self, name: str) -> list[str]:
-        """Return the names of a tool's arguments; none for an unknown tool."""
-        return [
-            each for tool in await self.list_tools() if tool.name == name for each in tool.input_schema["properties"]
-        ]
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the description, which would be the same eight times."""
-    return {name: each for name, each in schema.items() if name != "description"}
 
 
 def _told(answer: CallToolResult | InputRequiredResult, news: list[str]) -> CallToolResult | InputRequiredResult:

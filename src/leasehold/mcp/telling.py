@@ -22,12 +22,8 @@ def said(answer: Json) -> str:
 
 def _refusal(error: Json) -> str:
     told = f"{error['field']}: {error['message']}" if error.get("field") else error["message"]
-    return f"{_sentence(told)}."
-
-
-def _sentence(told: str) -> str:
-    """Drop the second half, which says what to do next in words for people; the advice follows."""
-    return shown(told.partition("; ")[0].rstrip("."))
+    fact = told.partition("; ")[0]  # the rest says in words for people what to do next; the advice follows
+    return f"{shown(fact.rstrip('.'))}."
 
 
 def _fact(data: Json) -> str:

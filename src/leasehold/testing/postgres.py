@@ -117,7 +117,8 @@ class Postgres:
                 preexec_fn=self._prepare,  # noqa: PLW1509 (two system calls)
             )
         end = time.monotonic() + PATIENCE
-        while not self._answers():
+        asked = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        while subprocess.run(asked, check=False).returncode != 0:  # noqa: S603
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.02)
@@ -128,10 +129,6 @@ class Postgres:
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGQUIT)
         if self._largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self._largest_file, self._largest_file))
-
-    def _answers(self) -> bool:
-        words = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        return subprocess.run(words, check=False).returncode == 0  # noqa: S603
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: SIGINT cuts all connections and ends cleanly, SIGQUIT leaves everything as in a crash."""

@@ -17,7 +17,7 @@ from leasehold.domain import keys, records
 from leasehold.domain.commands import Sweep
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.records import due
-from leasehold.domain.rules import NeedRecords, Step, keys_of, step
+from leasehold.domain.rules import Step, keys_of, step
 from leasehold.domain.timestamps import SECOND
 
 if TYPE_CHECKING:
@@ -95,18 +95,18 @@ class World:
     def _decide(self, command: Command, engine: str) -> Step:
         loaded = {key: self.records.get(key, EMPTY) for key in keys_of(command)}
         while True:
-            before = {key: _copy(record) for key, record in loaded.items()}
+            before = {
+                key: record._replace(holds=dict(record.holds), notes=dict(record.notes))
+                for key, record in loaded.items()
+            }
             done = step(loaded, command, self.now, self.fence, engine)
             assert loaded == before, f"{command} changed the records that it was given"
             if isinstance(done, Step):
                 self._check(done, loaded)
                 return done
-            self._load(done, loaded)
-
-    def _load(self, need: NeedRecords, loaded: dict[str, Record]) -> None:
-        assert need.keys, "a step needs something, and does not say what"
-        assert not loaded.keys() & set(need.keys), f"a step asks again for what it has: {need.keys}"
-        loaded.update((key, self.records.get(key, EMPTY)) for key in need.keys)
+            assert done.keys, "a step needs something, and does not say what"
+            assert not loaded.keys() & set(done.keys), f"a step asks again for what it has: {done.keys}"
+            loaded.update((key, self.records.get(key, EMPTY)) for key in done.keys)
 
     def _check(self, done: Step, loaded: dict[str, Record]) -> None:
         after = dict(loaded)
@@ -116,13 +116,6 @@ class World:
         assert changed == done.changed.keys(), "the changed records are not those that the changes are about"
         for key in changed:
             assert after[key] == done.changed[key], f"the changes of {key} do not lead to the record that is promised"
-            assert records.build(_entries(after[key])) == after[key], f"{key} is not what a store would read back"
+            entries = [*after[key].holds.values(), *after[key].waiters, *after[key].notes.values()]
+            assert records.build(entries) == after[key], f"{key} is not what a store would read back"
         assert done.fence >= self.fence, "the next number must never go back"
-
-
-def _copy(record: Record) -> Record:
-    return record._replace(holds=dict(record.holds), notes=dict(record.notes))
-
-
-def _entries(record: Record) -> list[Entry]:
-    return [*record.holds.values(), *record.waiters, *record.notes.values()]

@@ -12,8 +12,6 @@ from leasehold.domain.outcomes import Refused
 from leasehold.guard.install.probing import probed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from leasehold.cli.context import Context
     from leasehold.config.settings import Choice, SettingValues
 
@@ -26,20 +24,20 @@ def doctor(context: Context) -> int:
         from leasehold.locks.connect import open_store  # noqa: PLC0415
 
         open_store(context.choice.store_url, accept_restore=True, why=context.choice.why).close()
-    findings = [*examine(_asked_about(context)), *_about_hooks()]
+    repair = "put leasehold on the PATH that the agent has, then install its hooks again"
+    findings = [
+        *examine(_asked_about(context)),
+        *(
+            Finding(f"{each.agent} hook", each.ok, each.text, repair if each.ok is False else "")
+            for each in probed(os.environ)
+        ),
+    ]
     wrong = [finding.topic for finding in findings if finding.ok is False]
     data = {"well": not wrong, "findings": [finding._asdict() for finding in findings]}
     context.out.say("\n".join(_told(context, finding) for finding in findings))
     if not wrong:
         return context.end(findings, "All is well.", data)
     return context.end(Refused("unwell", "", f"check failed: {', '.join(wrong)}"), "", data)
-
-
-def _about_hooks() -> Iterator[Finding]:
-    """Yield a finding for each hook of an agent that is installed here."""
-    advice = "put leasehold on the PATH that the agent has, then install its hooks again"
-    for each in probed(os.environ):
-        yield Finding(f"{each.agent} hook", each.ok, each.text, advice if each.ok is False else "")
 
 
 def version(context: Context) -> int:

@@ -113,13 +113,11 @@ def _judged(context: Context, policy: str, paths: list[str]) -> tuple[int, tuple
 def _verdicts(context: Context, policy: str, paths: list[str]) -> tuple[Verdict, ...]:
     verdicts = ask(context.locks, checking.judged(_resources(paths), owner_of(context), policy))
     held = {lease.id for verdict in verdicts for lease in (*verdict.leases, *verdict.own)}
-    trespasses = _ledger().unresolved(held) if held else []
+    trespasses: list[Trespass] = []
+    if held:
+        tree = containing(os.getcwd())  # noqa: PTH109 (pathlib costs more than all of this)
+        trespasses = Trespasses(shared(tree, "trespasses", places.state_home(os.environ, "hooks"))).unresolved(held)
     return tuple(map(partial(_with_trespass, {f"path:{escaped(each.path)}": each for each in trespasses}), verdicts))
-
-
-def _ledger() -> Trespasses:
-    tree = containing(os.getcwd())  # noqa: PTH109 (pathlib costs more than all of this)
-    return Trespasses(shared(tree, "trespasses", places.state_home(os.environ, "hooks")))
 
 
 def _with_trespass(found: Mapping[str, Trespass], verdict: Verdict) -> Verdict:

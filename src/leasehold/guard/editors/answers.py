@@ -53,11 +53,9 @@ def _gemini(call: HookCall, decision: Decision) -> Json | None:
     if call.moment == AFTER:  # a denial would hide the result of the tool
         told = {"hookEventName": call.event, "additionalContext": decision.message}
         return {"systemMessage": decision.message, "hookSpecificOutput": told}
-    return {"systemMessage": decision.message} if decision.allowed else _refusal("deny", decision)
-
-
-def _refusal(word: str, decision: Decision) -> Json:
-    return {"decision": word, "reason": decision.message}
+    if decision.allowed:
+        return {"systemMessage": decision.message}
+    return {"decision": "deny", "reason": decision.message}
 
 
 def _copilot(call: HookCall, decision: Decision) -> Json | None:

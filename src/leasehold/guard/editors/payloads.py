@@ -67,24 +67,14 @@ def of(editor: str, given: dict[str, str]) -> HookCall:
         agent = ""
     call = _first(given, row.call)
     about = HookCall(editor, moment, _first(given, row.session), agent, _first(given, row.cwd), event=event, call=call)
-    about = about._replace(is_heard=_is_heard(row, moment, event, call), tool=_tool(row, given, event))
+    is_heard = event not in row.unheard and (moment != AFTER or bool(call) or not row.is_heard_by_call)
+    named = (tool for tool in (*row.shells, *row.writing) if event.endswith(f"_{tool}"))  # such as `pre_run_command`
+    about = about._replace(is_heard=is_heard, tool=_first(given, row.tool) or next(named, ""))
     return _use(about, row, given) if moment in (BEFORE, AFTER) else about
 
 
 def _first(given: dict[str, str], fields: Sequence[str]) -> str:
     return next((given[field] for field in fields if given.get(field)), "")
-
-
-def _is_heard(row: Adapter, moment: str, event: str, call: str) -> bool:
-    if moment == AFTER and row.is_heard_by_call and not call:
-        return False
-    return event not in row.unheard
-
-
-def _tool(row: Adapter, given: dict[str, str], event: str) -> str:
-    """Return the name of the tool; some events stand for a tool of the same name, such as `pre_run_command`."""
-    found = _first(given, row.tool)
-    return found or next((each for each in (*row.shells, *row.writing) if event.endswith(f"_{each}")), "")
 
 
 def _use(about: HookCall, row: Adapter, given: dict[str, str]) -> HookCall:

@@ -80,7 +80,13 @@ class Register:
 
     def others(self, mine: ToolUse) -> list[ToolUse]:
         """Return the calls of other agents that ran while this one did; calls long gone are removed."""
-        return [call for call in self._all(mine.began) if call.session != mine.session and _overlap(call, mine)]
+        return [
+            call
+            for call in self._all(mine.began)
+            if call.session != mine.session
+            and (call.ended is None or call.ended >= mine.began)
+            and (mine.ended is None or mine.ended >= call.began)
+        ]
 
     def _all(self, now: int) -> Iterator[ToolUse]:
         try:
@@ -114,10 +120,6 @@ def attributed(path: str, state: State, mine: ToolUse, others: Sequence[ToolUse]
         return MINE, None
     rivals = [call for call in others if state is None or call.ran_at(state[3])]
     return (UNKNOWN, rivals[0]) if rivals else (MINE, None)
-
-
-def _overlap(one: ToolUse, other: ToolUse) -> bool:
-    return all(early.ended is None or early.ended >= late.began for early, late in ((one, other), (other, one)))
 
 
 def _written(call: ToolUse) -> bytes:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from leasehold.guard.effects.picture import TreePicture
+    from leasehold.guard.effects.picture import State, TreePicture
 
 CERTAIN_MOST = 500
 """Up to so many doubtful paths are compared by content; more than that count as changed."""
@@ -19,7 +19,7 @@ CERTAIN_MOST = 500
 
 def changed(before: TreePicture, after: TreePicture) -> list[str]:
     """Return the paths whose files are not as they were, by whatever way they changed."""
-    found = {path for path, state in before.states.items() if state != _now(path, after)}
+    found = {path for path, state in before.states.items() if state != state_in(after, path)}
     rewritten = found & set(before.watched)  # perhaps with the same content
     new = after.states.keys() - before.states.keys()
     doubtful = new & set(after.staged)  # their index changed, and perhaps nothing else
@@ -29,7 +29,8 @@ def changed(before: TreePicture, after: TreePicture) -> list[str]:
     return sorted((found - rewritten) | (new - doubtful) | _unlike(before, doubtful | rewritten))
 
 
-def _now(path: str, after: TreePicture) -> tuple[int, int, int, int] | None:
+def state_in(after: TreePicture, path: str) -> State:
+    """Return the state of a file in this picture, or now if git did not tell of it."""
     return after.states[path] if path in after.states else state_of(after.root, path)
 
 
@@ -50,7 +51,8 @@ def _unlike(before: TreePicture, paths: Iterable[str]) -> set[str]:
     states = {path: state_of(before.root, path) for path in wanted}
     plain = {path: state for path, state in states.items() if state is not None and S_ISREG(state[0])}
     ids = hashed(before.root, [*plain])
-    now = {path: (_mode(plain[path][0]), id_) for path, id_ in ids.items()}
+    # Of the mode of a plain file, git keeps only who may run it.
+    now = {path: ("100755" if plain[path][0] & 0o100 else "100644", id_) for path, id_ in ids.items()}
     then = blobs(before.root, before.head, wanted)
     return {path for path in wanted if then.get(path) != now.get(path) or (states[path] and path not in plain)}
 
@@ -72,11 +74,6 @@ def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
             else {**hashed(root, there[:half]), **hashed(root, there[half:])}
         )
     return dict(zip(paths, told, strict=True))
-
-
-def _mode(bits: int) -> str:
-    """Return the mode that git keeps of a plain file: it knows only who may run it."""
-    return "100755" if bits & 0o100 else "100644"
 
 
 def blobs(root: str, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:

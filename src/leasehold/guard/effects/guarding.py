@@ -59,7 +59,9 @@ class _Recorded(Noun):
 
 def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> Steps[None]:
     """Record the trees before a call. `said` names, by root, the paths that it plainly writes."""
-    others = yield from _held_by_others(terms)
+    seen = yield "inspect", {"resource": ROOT}
+    owner = _owner(terms)
+    others = [lease for lease in seen.leases if not owner.owns(lease)]
     held = sorted({_watched(name) for lease in others for name in lease.resources if name.startswith("path:")})
     pictures = picture.take(scene.trees, held)
     copies = {}
@@ -84,13 +86,9 @@ def end_edit(scene: Scene, terms: HookTerms) -> None:
         if call is not None:
             left = {path: picture.state_of(tree.root, path) for path in call.said}
             register.write(call._replace(ended=register.now(), left=left))
-            _accept(scene, tree, call.said, terms)
-
-
-def _accept(scene: Scene, tree: Tree, paths: Collection[str], terms: HookTerms) -> None:
-    folder = scene.shared(tree, "trespasses")
-    if os.path.isdir(folder):  # noqa: PTH112 (see the module)
-        Trespasses(folder).accept(paths, [each.lease for each in terms.known])
+            folder = scene.shared(tree, "trespasses")
+            if os.path.isdir(folder):  # noqa: PTH112 (see the module)
+                Trespasses(folder).accept(call.said, [each.lease for each in terms.known])
 
 
 def end(scene: Scene, terms: HookTerms) -> Deciding:
@@ -153,7 +151,7 @@ class _Judging:
         earlier = self._earlier(tree)
         left = {}
         for path in comparing.changed(before, after):
-            state = after.states[path] if path in after.states else picture.state_of(tree.root, path)
+            state = comparing.state_in(after, path)
             whose, rival = calls.attributed(path, state, mine, others)
             if whose == calls.THEIRS:
                 continue
@@ -287,12 +285,6 @@ def _named(lease: Lease) -> str:
 
 def _owner(terms: HookTerms) -> LeaseOwner:
     return LeaseOwner(terms.holder, terms.credential.partition(".")[0], is_hook=True)
-
-
-def _held_by_others(terms: HookTerms) -> Steps[list[Lease]]:
-    seen = yield "inspect", {"resource": ROOT}
-    owner = _owner(terms)
-    return [lease for lease in seen.leases if not owner.owns(lease)]
 
 
 def _holding(leases: Iterable[Lease], path: str) -> Lease | None:

@@ -32,7 +32,7 @@ def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str,
     for path in sorted(picture.states.keys() & set(held)):
         state = picture.states[path]
         is_kept = state is not None and S_ISREG(state[0]) and state[2] <= COPY_BYTES and len(copies) < COPIES_MOST
-        if is_kept and _differs_from_commit(picture, path):
+        if is_kept and (not picture.head or content(picture.root, path) != committed(picture, path)):
             os.makedirs(directory, 0o700, exist_ok=True)
             target = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
             try:
@@ -41,10 +41,6 @@ def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str,
                 continue  # its holder has just removed it
             copies[path] = target
     return copies
-
-
-def _differs_from_commit(picture: TreePicture, path: str) -> bool:
-    return not picture.head or content(picture.root, path) != committed(picture, path)
 
 
 def content(root: str, path: str) -> str | None:

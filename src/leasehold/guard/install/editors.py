@@ -100,12 +100,14 @@ def _server(editor: str, target: Target, wish: InstallOptions, place: Path) -> t
         )
     key = "mcpServers" if editor == "copilot" and wish.user else target.servers_key
     where = path or place
-    return path, (_adding_server(where, key, entry), _taking_server(where, key))
+    add = _edit(where, lambda text: splice.add(text, (key,), entry, "leasehold"))
+    return path, (add, _taking_server(where, key))
 
 
 def _hooks(editor: str, target: Target, wish: InstallOptions, place: Path) -> tuple[Path, tuple[Edit, Edit]]:
     path = place / target.hooks.of(user=wish.user)
-    words = _hook_words(editor, wish)
+    closed = [] if wish.on_failure == "open" else ["--on-failure", wish.on_failure]
+    words = [*wish.command, "hook", editor, "--policy", wish.policy, *closed]
     if target.shape == PLUGIN:
         hook = {"hook": json.dumps(words), "reading": json.dumps(ADAPTERS[editor].reading)}
         return path, (lambda _: (OPENCODE_PLUGIN % hook).encode(), lambda _: None)
@@ -130,16 +132,7 @@ def _http_hook(url: str, wish: InstallOptions) -> dict[str, object]:
 EDITORS = tuple(TARGETS)
 
 
-def _hook_words(editor: str, wish: InstallOptions) -> list[str]:
-    closed = [] if wish.on_failure == "open" else ["--on-failure", wish.on_failure]
-    return [*wish.command, "hook", editor, "--policy", wish.policy, *closed]
-
-
 # ------------------------------------------------------------------------------------- JSON files of editors
-
-
-def _adding_server(path: Path, key: str, entry: dict[str, Any]) -> Edit:
-    return _edit(path, lambda text: splice.add(text, (key,), entry, "leasehold"))
 
 
 def _taking_server(path: Path, key: str) -> Edit:

@@ -46,7 +46,11 @@ def probed(env: Mapping[str, str]) -> Iterator[Probed]:
     for agent, target in TARGETS.items():
         for path in (root / target.hooks.project, Path(places.home(env)) / target.hooks.user):
             for words in _commands(path, is_plugin=target.shape == PLUGIN):
-                yield _probe(agent, path, words, root, env) if _is_ours(words, agent) else _other(agent, path, words)
+                if _is_ours(words, agent):
+                    yield _probe(agent, path, words, root, env)
+                else:
+                    told = f"{path}: is not as it was installed, so it was not run: {words[0]}"
+                    yield Probed(agent, False, told)
 
 
 def _is_ours(words: list[str], agent: str) -> bool:
@@ -56,10 +60,6 @@ def _is_ours(words: list[str], agent: str) -> bool:
     is_known = rest[:2] == ["hook", agent] and set(options[::2]) <= {"--policy", "--on-failure"}
     beside = [str(Path(sys.executable).with_name("leasehold"))]
     return is_known and program in (["leasehold"], beside, [sys.executable, "-m", "leasehold.cli"])
-
-
-def _other(agent: str, path: Path, words: list[str]) -> Probed:
-    return Probed(agent, False, f"{path}: is not as it was installed, so it was not run: {words[0]}")
 
 
 def _commands(path: Path, *, is_plugin: bool) -> list[list[str]]:

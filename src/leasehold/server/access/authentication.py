@@ -98,7 +98,9 @@ class Authenticator:
         self._keep(found)
         if found:
             self.is_open = False
-        self._drop_expired()
+        now = _monotonic_us() + self._ahead
+        if self._until <= now:  # a rotated key whose overlap is over: no event says so
+            self._keep([key for key in self._by_id.values() if key.until_us > now])
         if changes == self._changes:
             self._fresh_until = begun + FRESH
 
@@ -109,12 +111,6 @@ class Authenticator:
         self._until = min((key.until_us for key in found), default=FOREVER)
         self._verified.clear()
         self._sessions.clear()
-
-    def _drop_expired(self) -> None:
-        """Drop rotated keys whose overlap is over: no event says so."""
-        now = _monotonic_us() + self._ahead
-        if self._until <= now:
-            self._keep([key for key in self._by_id.values() if key.until_us > now])
 
     async def identify(
         self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None

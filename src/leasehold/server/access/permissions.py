@@ -211,7 +211,9 @@ class Rates:
         now = time.monotonic()
         bucket = self._buckets.get(who)
         if bucket is None:
-            bucket = self._add(who, now)
+            if len(self._buckets) >= RATED_MOST:  # a bucket unused for a second is full, and need not be kept
+                self._buckets = {name: each for name, each in self._buckets.items() if now - each.since < 1}
+            bucket = self._buckets[who] = TokenBucket(rate, now)
         left = min(rate, bucket.left + (now - bucket.since) * rate)
         if left < 1:
             raise Problem(
@@ -221,8 +223,3 @@ class Rates:
             )
         bucket.left = left - 1
         bucket.since = now
-
-    def _add(self, who: str, now: float) -> TokenBucket:
-        if len(self._buckets) >= RATED_MOST:  # a bucket that was not used for a second is full, and need not be kept
-            self._buckets = {name: bucket for name, bucket in self._buckets.items() if now - bucket.since < 1}
-        return self._buckets.setdefault(who, TokenBucket(self._rate, now))

@@ -112,7 +112,11 @@ class App:
     async def parse(self, request: Request, route: Route) -> tuple[Principal, dict[str, Any]]:
         """Return the caller and the arguments of a request."""
         try:
-            decoded = await _decode(request, route)
+            if issubclass(route.takes, Query):
+                decoded: Body | Query = decoding.decode_query(route.takes, request.query_params.multi_items())
+            else:
+                content = await read_body(request)
+                decoded = decoding.decode(route.takes, content, request.headers.get("content-type"))
         except Problem:
             await self.admit(request)  # a caller without a valid key learns that, and nothing about the body
             raise
@@ -124,12 +128,6 @@ class App:
         """Return the caller and the arguments of a request that is answered without the dispatcher, within bounds."""
         who, given = await self.parse(request, route)
         return who, self.dispatcher.check(who, route.verb, given)
-
-
-async def _decode(request: Request, route: Route) -> Body | Query:
-    if issubclass(route.takes, Query):
-        return decoding.decode_query(route.takes, request.query_params.multi_items())
-    return decoding.decode(route.takes, await read_body(request), request.headers.get("content-type"))
 
 
 async def answer_verb(app: App, route: Route, request: Request) -> Response:

@@ -92,7 +92,8 @@ def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
     place = place.strip("`.")
     words = said.split("`")[1::2]
     if said.startswith("Object contains unknown field"):
-        what = "is not known" if place else f"is not known; there are {', '.join(_names(kind))}"
+        names = [field.encode_name for field in msgspec.structs.fields(kind)]
+        what = "is not known" if place else f"is not known; there are {', '.join(names)}"
         place = f"{place}.{words[0]}".strip(".")
     elif said.startswith("Object missing required field"):
         what = "is missing"
@@ -105,11 +106,6 @@ def invalid(error: msgspec.ValidationError, kind: type[Any]) -> Problem:
     if not place:
         return Problem("invalid", f"the body {what}")
     return Problem("invalid", f"{place}: {what}", field=place.partition("[")[0].partition(".")[0])
-
-
-def _names(kind: type[Any]) -> list[str]:
-    """Return the names of the fields of a body or query."""
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
 
 
 arguments: Callable[[Body | Query], dict[str, Any]] = msgspec.structs.asdict

@@ -135,7 +135,8 @@ class EventStream(SseStream):
             content, at = GAP if has_gap else b"", self._last
             for event in found:
                 at = moved(at, event.seq)
-                content += _frame(event, text_of(at))
+                told = text_of(at).encode(), event.kind.encode(), problems.encode(wire.event(event))
+                content += b"id: %b\nevent: %s\ndata: %s\n\n" % told
                 if len(content) > PIECE or event is found[-1]:
                     yield content
                     self._last, content, silent_since = at, b"", read_at
@@ -148,7 +149,3 @@ class EventStream(SseStream):
             silent_since = read_at if is_silent else silent_since
             await wait_for(news, POLL_EVERY)
             await asyncio.sleep(max(0.0, read_at + PAUSE - time.monotonic()))
-
-
-def _frame(event: Event, id_: str) -> bytes:
-    return b"id: %b\nevent: %s\ndata: %s\n\n" % (id_.encode(), event.kind.encode(), problems.encode(wire.event(event)))

@@ -85,25 +85,18 @@ class Delivery:
             try:
                 await self._catch_up()
             except LeaseholdError as error:
-                self._pause(error)
+                if not self._is_paused:  # log it once, however often it is tried
+                    log.warning("webhooks are paused, the store cannot be read: %s", error, extra=self._shown())
+                self._is_paused = True
             else:
-                self._resume()
+                if self._is_paused:
+                    log.info("webhooks are resumed", extra=self._shown())
+                self._is_paused = False
             try:
                 async with asyncio.timeout(POLL_EVERY):
                     await self._news.wait()
             except TimeoutError:
                 continue
-
-    def _pause(self, error: LeaseholdError) -> None:
-        """Log once that the store cannot be read, however often it is tried."""
-        if not self._is_paused:
-            log.warning("webhooks are paused, the store cannot be read: %s", error, extra=self._shown())
-        self._is_paused = True
-
-    def _resume(self) -> None:
-        if self._is_paused:
-            log.info("webhooks are resumed", extra=self._shown())
-        self._is_paused = False
 
     async def _catch_up(self) -> None:
         loop = asyncio.get_running_loop()

@@ -97,7 +97,9 @@ class Holds:
     def _judge(self, new: Span) -> None:
         for old in self._present(new):
             if old.expires_at <= new.event.at_us:
-                self._report_closed(old, new)
+                kind = "quarantine" if old.opens_at == FOREVER else "grace"
+                message = f"{who(new.event)} was granted what is closed until {old.opens_at} after {who(old.event)}"
+                self._report(kind, message, old.event, *([old.end] if old.end else []), new.event)
             elif new.clashes(old):
                 message = f"{who(new.event)} was granted what {who(old.event)} held until {old.expires_at}"
                 self._report("overlap", message, old.event, new.event)
@@ -105,11 +107,6 @@ class Holds:
             if taken >= new.slots:
                 message = f"{who(new.event)} is one more than the {new.slots} slots of {where}"
                 self._report("overlap", message, new.event)
-
-    def _report_closed(self, old: Span, new: Span) -> None:
-        kind = "quarantine" if old.opens_at == FOREVER else "grace"
-        message = f"{who(new.event)} was granted what is closed until {old.opens_at} after {who(old.event)}"
-        self._report(kind, message, old.event, *([old.end] if old.end else []), new.event)
 
     def _present(self, new: Span) -> list[Span]:
         """Leases that hold, or keep closed, something that meets the new one's names; who is past that is dropped."""

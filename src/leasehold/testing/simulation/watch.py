@@ -107,14 +107,12 @@ class Watch:
             self._engines[entry.id] = entry.engine
         elif isinstance(entry, Hold) and entry.ask is not None:
             if entry.ticket is not None:
-                self._check_promise(entry, entry.ticket)
+                is_new = entry.id not in self._promised
+                if is_new and self._presence.get(self._engines[entry.ticket], 0) <= self.now:
+                    raise Broken(f"{entry.id} was granted to {entry.ticket}, whose engine was not heard of any more")
                 self._promised[entry.id] = entry
             else:
                 self._promise_ended(self._promised.pop(entry.id, None))
-
-    def _check_promise(self, hold: Hold, waiter: str) -> None:
-        if hold.id not in self._promised and self._presence.get(self._engines[waiter], 0) <= self.now:
-            raise Broken(f"{hold.id} was granted to {waiter}, whose engine was not heard of any more")
 
     def _promise_ended(self, hold: Hold | None) -> None:
         """Somebody came for a promise, or it lapsed: in time."""
