@@ -32,13 +32,14 @@ def examine(choice: Choice, *, accept_restore: bool = False, env: Mapping[str, s
     env = os.environ if env is None else env
     findings = [*_about_choice(choice), *_about_identity(choice, env), *_about_place(choice, accept_restore)]
     found = [*findings, *_about_tokens(Path(places.token_directory(env))), _versions()]
-    return [_for_agents(each) for each in found] if identity.find(choice, env=env).is_agent else found
-
-
-def _for_agents(finding: Finding) -> Finding:
-    """Replace commands for people: an agent would run the command that it reads."""
-    is_for_people = finding.command.startswith(tuple(f"leasehold {verb}" for verb in config.PEOPLES_VERBS))
-    return finding._replace(command="", advice="a person has to look at this") if is_for_people else finding
+    if not identity.find(choice, env=env).is_agent:
+        return found
+    # An agent would run the command that it reads.
+    peoples = tuple(f"leasehold {verb}" for verb in config.PEOPLES_VERBS)
+    return [
+        each._replace(command="", advice="a person has to look at this") if each.command.startswith(peoples) else each
+        for each in found
+    ]
 
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:

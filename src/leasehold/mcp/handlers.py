@@ -18,7 +18,6 @@ from leasehold.wire import shapes as wire
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from leasehold.domain.leases import Lease
     from leasehold.mcp.callers import Party
     from leasehold.wire.shapes import Json
 
@@ -178,7 +177,10 @@ class ToolHandlers:
         found = await ask(party, "list", {"space": None, "holder": holder, "resource": resource})
         if isinstance(found, Refused):
             return _answer(found)
-        told = [_in_brief(lease) for lease in found[:LISTED_MOST]]
+        told = [  # a long context of each would fill the context window of the agent
+            each._replace(context=None) if len(each.context or "") > CONTEXT_LISTED else each
+            for each in found[:LISTED_MOST]
+        ]
         data = {**wire.leases(told), "more": max(0, len(found) - LISTED_MOST)}
         words = "Leave alone what others hold." if found else "Nothing is held."
         if told != list(found[:LISTED_MOST]):
@@ -192,12 +194,6 @@ class ToolHandlers:
         if isinstance(found, Refused):
             return _answer(found)
         return {"ok": True, "advice": "", "data": wire.events(found)}
-
-
-def _in_brief(lease: Lease) -> Lease:
-    """Return the lease without a long context: a whole list goes into the context window of the agent."""
-    is_long = lease.context is not None and len(lease.context) > CONTEXT_LISTED
-    return lease._replace(context=None) if is_long else lease
 
 
 async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> CallingAgent | Refused:

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.graph import Graph
-    from leasehold.pictures.layout import GraphNode, Join, Placed
+    from leasehold.pictures.layout import GraphNode, Join
     from leasehold.pictures.shapes import Shape
 
 HEAD = 44.0
@@ -135,8 +135,10 @@ def as_picture(graph: Graph) -> Picture:
     waiting = len({edge.waiter for edge in graph.edges})
     title = f"Wait-for graph: {waiting} waiting, {len(graph.deadlocks)} refused lately"
     shapes: list[Shape] = [Words(MARGIN, 28, title, INK, 16, bold=True)]
-    empty = Words(MARGIN, MARGIN + 20, "Nobody waits.", FAINT, 13)
-    shapes += [_moved(shape, HEAD) for shape in (_graph(drawing) if drawing.nodes else [empty])]
+    nodes = {node.id: node for node in drawing.nodes}
+    drawn: list[Shape] = [_join(join, nodes) for join in drawing.joins]
+    drawn += [shape for node in drawing.nodes for shape in _node(node.kind, node.label, node.x, node.y)]
+    shapes += [_moved(shape, HEAD) for shape in drawn or [Words(MARGIN, MARGIN + 20, "Nobody waits.", FAINT, 13)]]
     bottom = HEAD + drawing.height + 12
     width = max(drawing.width, 520.0)
     for event in graph.deadlocks[:CYCLES_MOST]:
@@ -150,12 +152,6 @@ def _moved(shape: Shape, by: float) -> Shape:
     if isinstance(shape, Polyline):
         return shape._replace(points=tuple((x, y + by) for x, y in shape.points))
     return shape._replace(y=shape.y + by)
-
-
-def _graph(drawing: Placed) -> list[Shape]:
-    nodes = {node.id: node for node in drawing.nodes}
-    lines = [_join(join, nodes) for join in drawing.joins]
-    return [*lines, *(shape for node in drawing.nodes for shape in _node(node.kind, node.label, node.x, node.y))]
 
 
 def _join(join: Join, nodes: dict[str, GraphNode]) -> Polyline:

@@ -64,19 +64,15 @@ def _heading(runs: Sequence[LeaseRun], begin: int, end: int) -> list[Shape]:
 
 def _ticks(begin: int, end: int, height: float) -> list[Shape]:
     step = next((each for each in _STEPS if (end - begin) / SECOND / each <= TICKS), _STEPS[-1]) * SECOND
+    clock = slice(5, 10) if step >= 86_400 * SECOND else slice(11, 16 if step >= 60 * SECOND else 19)
     shapes: list[Shape] = []
     at = -(-begin // step) * step
     while at <= end:
         x = _x(at, (begin, end))
         shapes.append(Polyline(((x, TOP - 8), (x, height - FOOT + 4)), GRID, width=1))
-        shapes.append(Words(x, height - FOOT + 22, _clock(at, step), FAINT, 11, "middle"))
+        shapes.append(Words(x, height - FOOT + 22, (rfc3339(at) or "")[clock], FAINT, 11, "middle"))
         at += step
     return shapes
-
-
-def _clock(us: int, step: int) -> str:
-    told = rfc3339(us) or ""
-    return told[5:10] if step >= 86_400 * SECOND else told[11:16] if step >= 60 * SECOND else told[11:19]
 
 
 def _x(at: int, span: tuple[int, int]) -> float:

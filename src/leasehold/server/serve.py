@@ -104,10 +104,11 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
         loopback = is_loopback(options.host)
         has_keys = bool(await asyncio.get_running_loop().run_in_executor(None, served.keys))
         if not loopback and not has_keys:
+            url = f" --url {shlex.quote(shown(options.store.url))}" if options.store.why == ARGUMENT else ""
             raise InvalidInput(
                 "host",
                 f"{options.host} can be reached from other machines, and this store has no keys yet. "
-                f"Listen on 127.0.0.1, or create a key first:\n{_first_key(options)}",
+                f"Listen on 127.0.0.1, or create a key first:\nleasehold keys create NAME --role admin{url}",
             )
         polls = LongPolls(served, at_most=options.keep_open, grace=options.keep_place)
         may_force = "force-release" in options.store.agents_may
@@ -128,12 +129,6 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
     finally:
         await served.close()
         log.info("stopped")
-
-
-def _first_key(options: ServeOptions) -> str:
-    """Return the command that creates a key in this store."""
-    where = f" --url {shlex.quote(shown(options.store.url))}" if options.store.why == ARGUMENT else ""
-    return f"leasehold keys create NAME --role admin{where}"
 
 
 @asynccontextmanager

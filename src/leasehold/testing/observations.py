@@ -84,7 +84,9 @@ def _fences(sections: Iterable[Observation], hierarchical: frozenset[str]) -> li
     for section in sections:
         chain = lineage(section.resource, hierarchical)
         rivals = [seen[chain[0], section.fence]] if (chain[0], section.fence) in seen else []
-        rivals = [each for each in (*rivals, *_before(section, chain, newest)) if not _same_lease(each, section)]
+        lease = section._replace(resource="")
+        rivals += [*_before(section, chain, newest)]
+        rivals = [each for each in rivals if each._replace(resource="") != lease]
         if rivals:
             found.append(Violation("fence", f"the fence does not grow: {rivals[0]}, then {section}"))
         seen[chain[0], section.fence] = section
@@ -109,7 +111,3 @@ def _before(
             goes_together = both_shared or (same_slots and section.mode == "slots")
             if earlier.fence >= section.fence and not goes_together:
                 yield earlier
-
-
-def _same_lease(one: Observation, other: Observation) -> bool:
-    return one._replace(resource="") == other._replace(resource="")

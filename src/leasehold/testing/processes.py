@@ -233,11 +233,7 @@ class _Child:
             _send(self._answers, (number, answer, error))
 
 
-def _main() -> None:
+if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output must not get between the answers
     _Child(sys.stdin.buffer, answers).run()
-
-
-if __name__ == "__main__":
-    _main()

@@ -70,7 +70,11 @@ class World:
 
     def due(self) -> list[str]:
         """Keys of the records that a sweep should look at by now."""
-        return sorted(key for key in self.records if any(self._is_due(entry) for entry in self.entries(key)))
+        return sorted(
+            key
+            for key in self.records
+            if any((moment := due(entry)) is not None and moment <= self.now for entry in self.entries(key))
+        )
 
     def sweep(self, engine: str | None = None) -> None:
         """Do what an engine does when a moment has come: look at everything that is due."""
@@ -87,10 +91,6 @@ class World:
         yield from record.holds.values()
         yield from record.waiters
         yield from record.notes.values()
-
-    def _is_due(self, entry: Entry) -> bool:
-        moment = due(entry)
-        return moment is not None and moment <= self.now
 
     def _decide(self, command: Command, engine: str) -> Step:
         loaded = {key: self.records.get(key, EMPTY) for key in keys_of(command)}

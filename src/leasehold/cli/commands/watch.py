@@ -82,7 +82,11 @@ def _with_queues(context: Context, leases: tuple[Lease, ...]) -> ScreenSnapshot:
     now = max((lease.as_of_us for lease in leases), default=0)
     graph = _graph(context) if leases else None
     waiting: dict[str, Waiting] = {}
-    for name in _waited_for(graph, leases):
+    if graph is None:  # then each name has to be inspected
+        names = [name for lease in leases for name in lease.resources]
+    else:  # of thousands of leases, most have no queue
+        names = [edge.resource for edge in graph.edges]
+    for name in dict.fromkeys(names):
         seen = context.locks.inspect(name)
         if isinstance(seen, Inspection):
             now = seen.now_us
@@ -94,13 +98,6 @@ def _graph(context: Context) -> Graph | None:
     """Return the wait-for graph; None if the store has none."""
     graph = context.locks.graph(space=context.space, limit=EDGES_MOST)
     return None if isinstance(graph, Refused) else graph
-
-
-def _waited_for(graph: Graph | None, leases: tuple[Lease, ...]) -> tuple[str, ...]:
-    """Return the names that have a queue: of thousands of leases, most have none."""
-    if graph is None:  # then each name has to be inspected
-        return tuple(dict.fromkeys(name for lease in leases for name in lease.resources))
-    return tuple(dict.fromkeys(edge.resource for edge in graph.edges))
 
 
 def _queues(graph: Graph | None) -> dict[str, frozenset[str]]:

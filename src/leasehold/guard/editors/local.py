@@ -33,16 +33,12 @@ _READING = ("get", "list", "read", "search", "find", "fetch", "query", "describe
 def writes_unseen(call: HookCall) -> bool:
     """Return True if this call may write files that its words do not name, so that trees are to be compared."""
     if call.command and not call.paths:
-        from leasehold.guard.effects.reading import only_reads  # noqa: PLC0415 (only for a command)
+        from leasehold.guard.effects import reading  # noqa: PLC0415 (only for a command)
 
-        return not only_reads(call.command)
-    return bool(call.mcp) and not _only_reads(call.mcp)
-
-
-def _only_reads(tool: str) -> bool:
-    """Return True if the name begins with one of these words. A regular expression would cost each edit 2 ms."""
-    name = tool.lower()
-    return any(name.startswith(word) and not "a" <= name[len(word) : len(word) + 1] <= "z" for word in _READING)
+        return not reading.only_reads(call.command)
+    name = call.mcp.lower()  # to match a regular expression would cost each edit 2 ms
+    only_reads = any(name.startswith(word) and not "a" <= name[len(word) : len(word) + 1] <= "z" for word in _READING)
+    return bool(name) and not only_reads
 
 
 def trees_of(call: HookCall, here: str, env: Mapping[str, str]) -> tuple[Tree, ...]:

@@ -86,9 +86,14 @@ def end_edit(scene: Scene, terms: HookTerms) -> None:
         if call is not None:
             left = {path: picture.state_of(tree.root, path) for path in call.said}
             register.write(call._replace(ended=register.now(), left=left))
-            folder = scene.shared(tree, "trespasses")
-            if os.path.isdir(folder):  # noqa: PTH112 (see the module)
-                Trespasses(folder).accept(call.said, [each.lease for each in terms.known])
+            if (known := _on_record(scene, tree)) is not None:
+                known.accept(call.said, [each.lease for each in terms.known])
+
+
+def _on_record(scene: Scene, tree: Tree) -> Trespasses | None:
+    """Return the trespasses that are on record for a tree; None if it never had one."""
+    directory = scene.shared(tree, "trespasses")
+    return Trespasses(directory) if os.path.isdir(directory) else None  # noqa: PTH112 (see the module)
 
 
 def end(scene: Scene, terms: HookTerms) -> Deciding:
@@ -148,7 +153,8 @@ class _Judging:
         if mine is None:
             return
         others = register.others(mine)
-        earlier = self._earlier(tree)
+        known = _on_record(self._scene, tree)
+        earlier = {} if known is None else known.of_agent(self._terms.holder)
         left = {}
         for path in comparing.changed(before, after):
             state = comparing.state_in(after, path)
@@ -161,18 +167,12 @@ class _Judging:
         register.write(mine._replace(ended=register.now(), left=left))
         self._resolve(tree, left)
 
-    def _earlier(self, tree: Tree) -> Earlier:
-        """Return the trespasses of this agent that are on record for a tree."""
-        folder = self._scene.shared(tree, "trespasses")
-        return Trespasses(folder).of_agent(self._terms.holder) if os.path.isdir(folder) else {}  # noqa: PTH112
-
     def _resolve(self, tree: Tree, changed: Collection[str]) -> None:
-        folder = self._scene.shared(tree, "trespasses")
-        if os.path.isdir(folder):  # noqa: PTH112 (see the module)
+        known = _on_record(self._scene, tree)
+        if known is not None:
             own = [lease.id for lease in self._own]
-            held = [*own, *(lease.id for lease in self._others)]
-            Trespasses(folder).accept(changed, own)
-            Trespasses(folder).clean(held)
+            known.accept(changed, own)
+            known.clean([*own, *(lease.id for lease in self._others)])
 
     def _note(self, before: TreePicture, path: str, rival: ToolUse | None, earlier: Earlier) -> None:
         lease = _holding(self._others, path)

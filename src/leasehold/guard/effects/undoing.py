@@ -63,7 +63,9 @@ def original(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str 
         return git(picture.root, "hash-object", "--path", path, copies[path]).decode().strip()
     if picture.states.get(path, _UNCHANGED) is None:
         return ABSENT
-    return committed(picture, path) if _is_as_committed(picture, path) else None
+    if path in picture.watched:
+        return committed(picture, path) or None  # an ignored file is in no commit
+    return committed(picture, path) if picture.head and path not in picture.states else None
 
 
 def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
@@ -77,13 +79,6 @@ def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
     if then is None:
         return ""
     return shown(f"git -C {typed(picture.root)} restore --source={picture.head[:12]} -- {typed(path)}")
-
-
-def _is_as_committed(picture: TreePicture, path: str) -> bool:
-    """Return True if the file was as the commit has it; an ignored one is in no commit."""
-    if path in picture.watched:
-        return committed(picture, path) != ABSENT
-    return bool(picture.head) and path not in picture.states
 
 
 _UNCHANGED = (0, 0, 0, 0)

@@ -89,7 +89,10 @@ class Ledger:
         self._remember(change)
         if change.after is None:
             change.path.unlink()
-            _remove_empty(change.path.parent)
+            directory = change.path.parent
+            while directory.name in _OURS and not any(directory.iterdir()):
+                directory.rmdir()
+                directory = directory.parent
         else:
             _write(change.path, change.after, change.mode)
 
@@ -143,13 +146,6 @@ _OURS = (
     *("leasehold", "skills", "hooks", "plugins", ".agents", ".claude", ".codex", ".cursor", ".gemini", ".github"),
     *(".vscode", ".copilot", ".opencode", ".windsurf"),
 )
-
-
-def _remove_empty(directory: Path) -> None:
-    """Remove directories of ours that are empty."""
-    while directory.name in _OURS and not any(directory.iterdir()):
-        directory.rmdir()
-        directory = directory.parent
 
 
 # ------------------------------------------------------------------------------------------ marked blocks

@@ -128,7 +128,11 @@ class Authenticator:
         token = _bearer(header if header is not None else signed_in())
         if token.startswith("lh_"):
             return self.by_key(token)
-        return await self._by_session(token, space or self._home_of(token))
+        if not space:  # where the principal lives that started the session
+            id_ = principal_of_session(token)
+            key = self._of_principal.get(id_) if id_ is not None else None
+            space = key.space if key is not None else "default"
+        return await self._by_session(token, space)
 
     def by_key(self, token: str) -> Principal:
         """Return the owner of this key."""
@@ -183,12 +187,6 @@ class Authenticator:
             return id_ in self._by_id
         principal = principal_of_session(session)
         return principal is None or principal in self._of_principal
-
-    def _home_of(self, token: str) -> str:
-        """Return the space of the principal that started a session, for requests that name no space."""
-        id_ = principal_of_session(token)
-        key = self._of_principal.get(id_) if id_ is not None else None
-        return key.space if key is not None else "default"
 
     def _key_behind(self, session: str, space: str) -> Key | None:
         """Return the newest key of the principal that started a session, which may do no more than that principal."""

@@ -83,7 +83,10 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
         is_admin = who.role == "admin" and who is not OPEN
         asked["admin"] = who.name if is_admin and not asked["token"] and not asked["session"] else None
     elif verb in ("renew_session", "end_session"):
-        _prove_session(who, asked)
+        if asked["session"] is None:
+            message = "session: is missing: which one? ID.SECRET, or for admins its id"
+            raise Problem("invalid", message, field="session")
+        asked["admin"] = who.name if who.role == "admin" and not checks.is_credential(asked["session"]) else None
     elif verb == "start_session":
         _choose_session(who, asked)
     return asked
@@ -163,12 +166,6 @@ def _as_session(who: Principal, verb: str, asked: dict[str, Any]) -> None:
         asked["token"], asked["admin"] = None, None
     if verb in ("renew_session", "end_session"):
         asked["admin"] = None
-
-
-def _prove_session(who: Principal, asked: dict[str, Any]) -> None:
-    if asked["session"] is None:
-        raise Problem("invalid", "session: is missing: which one? ID.SECRET, or for admins its id", field="session")
-    asked["admin"] = who.name if who.role == "admin" and not checks.is_credential(asked["session"]) else None
 
 
 def _choose_session(who: Principal, asked: dict[str, Any]) -> None:

@@ -133,18 +133,17 @@ def _decoded(content: bytes) -> dict[str, Any]:
         tool_input = bytes(given["tool_input"])
         if tool_input.startswith(b"{"):
             is_ours = found["tool_name"].rpartition("__")[2].rpartition(":")[2] in adapters.LOCK_TOOLS
-            found["tool_input"] = msgspec.json.decode(tool_input) if is_ours else _picked(tool_input)
+            if is_ours:
+                found["tool_input"] = msgspec.json.decode(tool_input)
+            else:
+                fields = msgspec.structs.asdict(_of_tool.decode(tool_input)).items()
+                found["tool_input"] = {name: _decoded_text(raw) for name, raw in fields if bytes(raw).startswith(b'"')}
         roots = bytes(given["workspace_roots"])
         if roots.startswith(b"[") and len(roots) < BODY_BYTES:
             found["workspace_roots"] = msgspec.json.decode(roots)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("invalid", f"the body must be a JSON object: {error}") from None
     return found
-
-
-def _picked(tool_input: bytes) -> dict[str, str]:
-    fields = msgspec.structs.asdict(_of_tool.decode(tool_input))
-    return {name: _decoded_text(raw) for name, raw in fields.items() if bytes(raw).startswith(b'"')}
 
 
 def _decoded_text(raw: msgspec.Raw) -> str:

@@ -177,7 +177,7 @@ class Protocol(HttpToolsProtocol):
         if self._is_too_large():
             raise ValueError(TOO_LARGE)  # which ends the parsing, see `send_400_response`
         self._in_head = False
-        if self.url in QUICK and self._is_plain() and not self._declares_too_much():
+        if self.url in QUICK and self._is_plain():
             self._body = bytearray()
             self._body_since = self.loop.time()
             return
@@ -191,11 +191,9 @@ class Protocol(HttpToolsProtocol):
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
+            # The other parser refuses a body that is too large before it has arrived.
+            and not any(name == b"content-length" and int(value) > BODY_BYTES for name, value in self.headers)
         )
-
-    def _declares_too_much(self) -> bool:
-        """True if the body is too large: the other parser refuses it before it has arrived."""
-        return any(name == b"content-length" and int(value) > BODY_BYTES for name, value in self.headers)
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body."""

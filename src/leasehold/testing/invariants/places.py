@@ -107,11 +107,12 @@ class Index(Generic[T]):
                 found.update((id(thing), thing) for thing in things[:end])
             for things in self._by_name(space, above):
                 end = len(things) if before is None else bisect_left(things, before, key=_order_of)
-                found.update((id(thing), thing) for thing in things[:end] if self._meets(name, thing))
+                found.update(
+                    (id(thing), thing)
+                    for thing in things[:end]
+                    if any(overlaps(name, other, self._hierarchical) for other in thing.names)
+                )
         return list(found.values())
-
-    def _meets(self, name: str, thing: T) -> bool:
-        return any(overlaps(name, other, self._hierarchical) for other in thing.names)
 
     def _by_name(self, space: str, above: tuple[str, ...]) -> Iterator[list[T]]:
         """Yield what may overlap with a name because one of the two is a pattern; the names decide."""

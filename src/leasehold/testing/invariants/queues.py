@@ -146,7 +146,8 @@ class Queues:
         new = Want(event, order, self._hierarchical)
         room = {where: new.slots - taken for where, taken in self._holds.takers(new).items()}
         for ahead in self._index.near(event.space, new.names, before=order):
-            if self._is_alive(ahead, event.at_us) and self._is_overtaken(ahead, new, room):
+            end = min(ahead.deadline, self._dead_engines.get(ahead.engine, ahead.deadline))
+            if event.at_us < end and self._is_overtaken(ahead, new, room):
                 self._report("fifo", f"{who(event)} was served before {who(ahead.event)}", ahead.event, event)
                 return
 
@@ -160,9 +161,6 @@ class Queues:
         for where in shared:
             room[where] -= 1
         return any(room[where] <= 0 for where in shared)
-
-    def _is_alive(self, wait: CheckedWait, now: int) -> bool:
-        return now < wait.deadline and now < self._dead_engines.get(wait.engine, wait.deadline)
 
 
 def _is_what_was_wanted(granted: Event, wait: CheckedWait) -> bool:
