@@ -132,7 +132,7 @@ def reminders_fit(store: EtcdStore) -> None:
 def numbers(store: EtcdStore) -> list[int]:
     """The entries that the journal has."""
     first = store.names.journal(0)
-    return [store.names.journal_number(name) for name, _ in store.each(first, store.names.journal_end, keys_only=True)]
+    return [store.names.number_in(name) for name, _ in store.each(first, store.names.journal_end, keys_only=True)]
 
 
 def some_changes(chance: random.Random, now: int, records: dict[str, Record]) -> list[Put | Drop]:

@@ -218,18 +218,14 @@ class _Rivals:
 
     def __init__(self) -> None:
         self.actors: list[str] = []
-        self._orders: list[tuple[int, ...]] = []
+        self.orders: list[tuple[int, ...]] = []
         self._places: dict[str, list[int]] = {}
 
     def add(self, rival: Rival) -> None:
         """One more, behind all others."""
         self._places.setdefault(rival.actor, []).append(len(self.actors))
         self.actors.append(rival.actor)
-        self._orders.append(rival.order)
-
-    def ahead_of(self, order: tuple[int, ...]) -> int:
-        """Return the number of rivals before this place."""
-        return bisect_left(self._orders, order)
+        self.orders.append(rival.order)
 
     def own(self, actor: str, first: int) -> int:
         """Return how often this actor is among the first so many."""
@@ -296,7 +292,7 @@ def _shared_need(seeker: Seeker, resource: str, line: _Rivals, spare: int) -> Ne
     """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
     if len(line.actors) <= spare:
         return None
-    first = line.ahead_of(seeker.order)
+    first = bisect_left(line.orders, seeker.order)
     own = line.own(seeker.actor, first)
     return Need(resource, line.actors, first - max(spare, own), first) if first > max(spare, own) else None
 

@@ -61,4 +61,4 @@ class Reminders:
 
 def reminders_in(found: RangeAnswer, names: KeyNames) -> Iterable[Reminder]:
     """Return the reminders in the answer to a range request."""
-    return [Reminder(name, names.due_time(name), decode(value)) for name, value in found.pairs]
+    return [Reminder(name, names.number_in(name), decode(value)) for name, value in found.pairs]

@@ -66,7 +66,7 @@ def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) ->
     except Conflict:  # pruned meanwhile
         return []
     if all(any(sign in data for sign in either) for either in signs):
-        return rows.events_of(data, store.names.last_event(name))
+        return rows.events_of(data, store.names.number_in(name))
     return []
 
 
@@ -103,7 +103,7 @@ def _bounds(store: EtcdStore, before: int | None) -> tuple[int, int, int]:
         last = seq
     if last is None:  # `meta` was deleted and written anew: it does not count these events
         last = _number(store, told.revision, *names.all_events(), backwards=True)
-    return names.last_event(oldest.pairs[0][0]), last or 0, told.revision
+    return names.number_in(oldest.pairs[0][0]), last or 0, told.revision
 
 
 def _next(store: EtcdStore, number: int, revision: int) -> int | None:
@@ -114,4 +114,4 @@ def _next(store: EtcdStore, number: int, revision: int) -> int | None:
 def _number(store: EtcdStore, revision: int, first: str, end: str, *, backwards: bool = False) -> int | None:
     asked = messages.range_request(first, end, limit=1, revision=revision, backwards=backwards, keys_only=True)
     pairs = messages.range_answer(store.calls.ask(RANGE, asked)).pairs
-    return store.names.last_event(pairs[0][0]) if pairs else None
+    return store.names.number_in(pairs[0][0]) if pairs else None

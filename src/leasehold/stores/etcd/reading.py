@@ -75,7 +75,7 @@ def waits(answer: TxnAnswer) -> bool:
 
 def _entry(store: EtcdStore, name: str, value: bytes, only: Sequence[str] | None) -> journal.JournalEntry:
     data = rows.data_of(value)
-    number = store.names.journal_number(name)
+    number = store.names.number_in(name)
     if not is_reference(data):
         return journal.JournalEntry(number, journal.decode(data, only), len(value))
     found = whole(store, data)

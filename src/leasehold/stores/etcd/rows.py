@@ -144,21 +144,14 @@ class KeyNames:
         """Return the range of all events."""
         return self._events, after(self._events)
 
-    def last_event(self, name: str) -> int:
-        """Return the number of the last event stored under this name."""
-        return int(name[len(self._events) :], 16)
-
-    def due_time(self, name: str) -> int:
-        """Return the time of the reminder with this name."""
-        return int(name[len(self._dues) : len(self._dues) + _WIDE], 16)
-
     def journal(self, number: int) -> str:
         """Return the name of a journal entry."""
         return f"{self.journal_start}{number:0{_WIDE}x}"
 
-    def journal_number(self, name: str) -> int:
-        """Return the number of the journal entry with this name."""
-        return int(name[len(self.journal_start) :], 16)
+    def number_in(self, name: str) -> int:
+        """Return the number in the name of a journal entry or of events (that of the last), or a reminder's time."""
+        start = len(self.journal_start)  # the prefixes of all three are equally long
+        return int(name[start : start + _WIDE], 16)
 
     def parts(self, id_: str) -> str:
         """Return the prefix of the parts with this id."""

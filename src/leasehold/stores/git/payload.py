@@ -89,10 +89,15 @@ def decode(key: str, message: str) -> dict[str, Stored]:
     body = parsed(message, f"the ref of {key}")
     if body.get("key") != key:
         raise _strange(f"the ref of {key}", f"it is of {body.get('key')}")
+    found: dict[str, Stored] = {}
     try:
-        return {each["id"]: _stored(each) for each in body["entries"]}
+        for each in body["entries"]:
+            fields = dict(each)
+            kind, stamp = _KINDS[fields.pop("kind")], Stamp(*fields.pop("written"))
+            found[each["id"]] = Stored(_noun(kind, fields), stamp)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _strange(f"the ref of {key}", f"{type(error).__name__}: {error}") from error
+    return found
 
 
 def parsed(message: str, what: str) -> dict[str, Any]:
@@ -131,12 +136,6 @@ def _value(value: Any) -> object:  # noqa: ANN401 (the value of any field)
     if isinstance(value, LeaseRequest | Alternative | Claim):
         return _values(value)
     return [_value(each) for each in value] if isinstance(value, tuple | list) else value
-
-
-def _stored(told: dict[str, Any]) -> Stored:
-    fields = dict(told)
-    kind, stamp = _KINDS[fields.pop("kind")], Stamp(*fields.pop("written"))
-    return Stored(_noun(kind, fields), stamp)
 
 
 def _noun(kind: Any, fields: dict[str, Any]) -> Any:  # noqa: ANN401 (one of the nouns)
