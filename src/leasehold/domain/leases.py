@@ -109,6 +109,23 @@ class Blocker(Noun):
         return moment_or_never(self.recorded_us)
 
 
+def as_held(lease: Lease) -> Blocker:
+    """Return the obstacle that this lease is to others."""
+    return Blocker(
+        lease.resources[0],
+        lease.holder,
+        "held",
+        lease.mode,
+        lease.name,
+        lease.reason,
+        lease.acquired_us,
+        lease.expires_us,
+        lease.fence,
+        lease.id,
+        lease.as_of_us,
+    )
+
+
 class Queue(Noun):
     """The length of a queue, and the place that the caller has or would have (1 is next)."""
 

@@ -5,12 +5,12 @@ It decides nothing; see docs/explanation/git-clocks.md.
 
 from __future__ import annotations
 
-from leasehold.domain.leases import Blocker
+from leasehold.domain.leases import as_held
 from leasehold.locks import queries as reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.leases import Lease
+    from leasehold.domain.leases import Blocker
     from leasehold.domain.outcomes import Held, TimedOut
     from leasehold.stores.protocol import ObservingStore
 
@@ -29,21 +29,5 @@ def _watched(it: Blocker, store: ObservingStore) -> Blocker:
 
 def left_behind(store: ObservingStore) -> tuple[Blocker, ...]:
     """Return the leases that have expired by their writer's clock, and not yet as this observer counts."""
-    kept = (_watched(_blocker(lease), store) for lease in reading.leases(store, None, None, None))
+    kept = (_watched(as_held(lease), store) for lease in reading.leases(store, None, None, None))
     return tuple(each for each in kept if each.recorded_us is not None and each.recorded_us <= each.as_of_us)
-
-
-def _blocker(lease: Lease) -> Blocker:
-    return Blocker(
-        lease.resources[0],
-        lease.holder,
-        "held",
-        lease.mode,
-        lease.name,
-        lease.reason,
-        lease.acquired_us,
-        lease.expires_us,
-        lease.fence,
-        lease.id,
-        lease.as_of_us,
-    )

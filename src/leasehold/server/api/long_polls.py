@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.leases import Blocker, Queue
+from leasehold.domain.leases import Blocker, Queue, as_held
 from leasehold.domain.outcomes import Refused
 from leasehold.errors import LeaseholdError
 from leasehold.server.access.revocation import RevocationWatch, why_not
@@ -19,7 +19,6 @@ from leasehold.server.api.problems import HttpAnswer, Problem
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
-    from leasehold.domain.leases import Inspection
     from leasehold.locks.hosted import Served
     from leasehold.server.access.authentication import Authenticator
     from leasehold.server.api.dispatch import Operation
@@ -195,32 +194,13 @@ class LongPolls:
                 continue
             place = next((each.position for each in seen.waiting if each.id == waiter), 0)
             queue = max(queue, Queue(len(seen.waiting), place), key=lambda each: each.position)
-            holders += _holders(seen)
+            holders += [*map(as_held, seen.leases), *seen.closed]
         return queue, holders[:HOLDERS_SHOWN]
 
 
 def closed() -> Problem:
     """Return the problem that the server stops."""
     return Problem("closed", "the server is stopping; send the request again, with the same request_id if it had one")
-
-
-def _holders(seen: Inspection) -> list[Blocker]:
-    return [
-        Blocker(
-            lease.resources[0],
-            lease.holder,
-            "held",
-            lease.mode,
-            lease.name,
-            lease.reason,
-            lease.acquired_us,
-            lease.expires_us,
-            lease.fence,
-            lease.id,
-            seen.now_us,
-        )
-        for lease in seen.leases
-    ] + list(seen.closed)
 
 
 def _name(operation: Operation) -> tuple[str, ...]:
