@@ -527,20 +527,22 @@ def test_a_client_over_http_that_vanishes_leaves_the_queue_and_one_that_reconnec
     async def work() -> None:
         with serving(tmp_path) as server:
             url = f"{server.url}/mcp"
-            async with Client(url, mode=era) as client:
-                await call(client, "acquire_lock", resource="a", agent_id="ada")
-                ticket = (await call(client, "wait_for_lock", resource="a", agent_id="bob", wait_seconds=0.1))["data"]
-            vanishing = await asyncio.to_thread(subprocess.Popen, [sys.executable, "-c", VANISHED, url, era])
-            try:
-                await asyncio.to_thread(until, lambda: server.waiting("a") == ["bob", "eve"])
-            finally:
-                vanishing.kill()
-                vanishing.wait()
-            await asyncio.to_thread(until, lambda: server.waiting("a") == ["bob"])
-            async with Client(url, mode=era) as client:
-                await call(client, "release_lock", resource="a", agent_id="ada")
-                got = await call(client, "wait_for_lock", resource="a", agent_id="bob", ticket=ticket["ticket"])
-                assert got["data"]["lease"]["holder"] == "bob"
+            async with Client(url, mode=era) as holder:  # it stays connected: a client that ends releases its leases
+                await call(holder, "acquire_lock", resource="a", agent_id="ada")
+                async with Client(url, mode=era) as client:
+                    asked = {"resource": "a", "agent_id": "bob", "wait_seconds": 0.1}
+                    ticket = (await call(client, "wait_for_lock", **asked))["data"]["ticket"]
+                vanishing = await asyncio.to_thread(subprocess.Popen, [sys.executable, "-c", VANISHED, url, era])
+                try:
+                    await asyncio.to_thread(until, lambda: server.waiting("a") == ["bob", "eve"])
+                finally:
+                    vanishing.kill()
+                    vanishing.wait()
+                await asyncio.to_thread(until, lambda: server.waiting("a") == ["bob"])
+                await call(holder, "release_lock", resource="a", agent_id="ada")
+                async with Client(url, mode=era) as client:
+                    got = await call(client, "wait_for_lock", resource="a", agent_id="bob", ticket=ticket)
+                    assert got["data"]["lease"]["holder"] == "bob"
 
     run(work)
 
