@@ -183,3 +183,17 @@ def test_the_time_that_is_left_is_told_as_people_say_it(shell: Shell) -> None:
     told = shell.json("acquire", "a", holder="bob")["error"]["message"]
     left = told.partition("for another ")[2].partition(" at most")[0]
     assert left == "30m" or ("." not in left and left.endswith("s"))
+
+
+def test_a_lease_that_a_session_renews_is_told_without_an_end(shell: Shell, tmp_path: Path) -> None:
+    credential = shell.run("session", "start", "--ttl", "10m", holder="bob").out.partition("=")[2].strip()
+    assert shell.run("acquire", "path:a", holder="bob", env={"LEASEHOLD_SESSION": credential}).code == 0
+    told = shell.json("acquire", "path:a")["error"]
+    assert told["message"].startswith("path:a is held by bob, renewed while its session lives; ")
+    assert told["retry_after_seconds"] == 30
+    assert [each["session"] for each in told["holders"]] == [credential.partition(".")[0]]
+    assert "released: renewed while its session lives\n" in shell.run("acquire", "path:a").err
+    assert "    renewed while its session lives  lease " in shell.run("guard", "a", "--policy", "require").err
+    elsewhere = {"XDG_STATE_HOME": str(tmp_path / "other"), "LEASEHOLD_URL": f"sqlite://{shell.database}"}
+    refused = shell.run("release", "path:a", env=elsewhere)
+    assert "path:a is held by bob, renewed while its session lives, and " in refused.err

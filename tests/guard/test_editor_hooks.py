@@ -96,6 +96,16 @@ def test_the_first_edit_takes_the_lease_and_says_nothing(project: Project) -> No
     assert project.holders() == {"path:src/a.py": "claude-aaaa"}
 
 
+def test_a_lease_that_a_session_renews_is_told_without_an_end(project: Project) -> None:
+    with project.locks() as locks:
+        begun = locks.start_session(ttl=600)
+        assert isinstance(begun, leasehold.SessionStarted)
+        assert locks.acquire("path:src/a.py", ttl=600, session=begun.secret)
+        denied = reason(project.hook("claude", project.edit("bbbb", "src/a.py")))
+    assert "path:src/a.py is held by somebody, renewed while its session lives" in denied
+    assert "at most" not in denied
+
+
 def test_a_second_agent_is_denied_and_allowed_after_the_first_has_ended(project: Project) -> None:
     project.hook("claude", project.edit("aaaa", "src/a.py"))
     denied = reason(project.hook("claude", project.edit("bbbb", "src/a.py")))

@@ -378,6 +378,32 @@ def test_a_wait_for_several_names_tells_who_holds_any_of_them(tmp_path: Path) ->
     run(work)
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_lease_that_a_session_renews_is_told_without_an_end(tmp_path: Path, transport: str) -> None:
+    lines: list[str | None] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        lines.append(message)
+
+    async def work() -> None:
+        async with TRANSPORTS[transport](tmp_path, "auto") as client:
+            with leasehold.connect(database(tmp_path)) as locks:
+                begun = locks.start_session(ttl=600, holder="zoe")
+                assert isinstance(begun, leasehold.SessionStarted)
+                assert locks.acquire("a", ttl=600, session=begun.secret)
+            refused = await client.call_tool("acquire_lock", {"resource": "a", "agent_id": "ada"})
+            assert refused.structured_content is not None
+            assert refused.structured_content["error"]["retry_after_seconds"] == 30
+            waits = {"resource": "a", "agent_id": "ada", "wait_seconds": 1.5}
+            waiting = await client.call_tool("wait_for_lock", waits, progress_callback=heard)
+            for told in (refused.content[0].text, waiting.content[0].text, lines[0] or ""):  # type: ignore[union-attr]
+                assert "held by zoe, renewed while its session lives" in told
+                assert "at most" not in told
+                assert "for another" not in told
+
+    run(work)
+
+
 def test_locks_that_cannot_be_reached_are_a_refusal_that_an_agent_understands(tmp_path: Path) -> None:
     env = {**settings(tmp_path), "LEASEHOLD_URL": "http://127.0.0.1:1"}
     command = StdioServerParameters(command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=env, cwd=tmp_path)

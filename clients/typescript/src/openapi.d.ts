@@ -160,6 +160,8 @@ export interface Blocker {
   as_of: string;
   /** True if you proved that it is your own lease: by its token or its session's secret. */
   yours: boolean;
+  /** Id of the session; null for none. */
+  session: string | null;
   /** Over git: since when this observer has seen the lease unchanged. */
   watched_since?: string;
   /** Over git: when it expires by the clock of the machine that wrote it. */

@@ -10,6 +10,7 @@ from leasehold.domain import keys
 from leasehold.domain.leases import Inspection
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Lost, Refused, Released
+from leasehold.wire.sentences import KEPT_ALIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def not_mine(context: Context, target: str, name: str) -> TargetResult:
     lease = held[0]
     work = f" ({lease.name})" if lease.name else ""
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    until = clock(lease.expires_us, lease.as_of_us)
-    text = f"{name} is held by {lease.holder}{work}{more} until {until}, and {why_not(context, name, lease)}"
+    until = f", {KEPT_ALIVE}" if lease.session is not None else f" until {clock(lease.expires_us, lease.as_of_us)}"
+    text = f"{name} is held by {lease.holder}{work}{more}{until}, and {why_not(context, name, lease)}"
     holders = tuple(wire.lease(each) for each in held)
     return TargetResult(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 

@@ -10,7 +10,7 @@ from leasehold.domain.keys import is_lease_id
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
 from leasehold.domain.timestamps import FOREVER
-from leasehold.wire.sentences import allows_less, on_own_leases, sentence
+from leasehold.wire.sentences import KEPT_ALIVE, allows_less, on_own_leases, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,14 +68,20 @@ def _blockers(outcome: Held | TimedOut) -> list[str]:
             lines.append(f"  {'work':<12} {shown(': '.join(filter(None, (each.name, each.reason))))}")
         lines.append(f"  {'since':<12} {clock(each.since_us, each.as_of_us)}")
         if each.until_us < FOREVER:
-            unless = ", unless it is renewed or released" if each.state == "held" else ""
-            lines.append(f"  {'until':<12} {clock(each.until_us, each.as_of_us)}{unless}")
+            lines.append(f"  {'until':<12} {_until(each)}")
         lines += watch_lines(each)
     if outcome.queue.position:
         lines.append(
             f"  {'queue':<12} {outcome.queue.length - 1} waiting; your place would be {outcome.queue.position}"
         )
     return lines
+
+
+def _until(it: Blocker) -> str:
+    if it.is_kept_alive:
+        return f"released: {KEPT_ALIVE}"
+    unless = ", unless it is renewed or released" if it.state == "held" else ""
+    return f"{clock(it.until_us, it.as_of_us)}{unless}"
 
 
 def _next(outcome: Held | TimedOut, context: Context) -> str:

@@ -82,6 +82,13 @@ class Blocker(Noun):
     """Over git: when this observer first saw the lease as it is now. `until` is when this observer may take it over."""
     recorded_us: int | None = None
     """Over git, without `max_skew`: when the lease expires by the wall clock of the machine that wrote it."""
+    session: str | None = None
+    """The session that renews the lease, so that it may well live on after `until`."""
+
+    @property
+    def is_kept_alive(self) -> bool:
+        """True for the lease of a session: each heartbeat moves `until`, so nothing is known of its end."""
+        return self.session is not None and self.state == "held"
 
     @property
     def since(self) -> datetime:
@@ -123,6 +130,7 @@ def as_held(lease: Lease) -> Blocker:
         lease.fence,
         lease.id,
         lease.as_of_us,
+        session=lease.session,
     )
 
 

@@ -7,6 +7,7 @@ from leasehold.domain.leases import Inspection, Lease
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed, TimedOut
 from leasehold.domain.timestamps import SECOND
 from leasehold.wire import shapes as wire
+from leasehold.wire.sentences import KEPT_ALIVE
 
 _REFUSED = {
     "not_found": "There is no such lease: nothing to do. list_locks shows what is held.",
@@ -104,5 +105,7 @@ def place(seen: Inspection, position: int) -> str:
     if not seen.leases:
         return where
     first = seen.leases[0]
+    if first.session is not None:
+        return f"{where}; held by {first.holder}, {KEPT_ALIVE}"
     left = wire.seconds(max(0, first.expires_us - seen.now_us))
     return f"{where}; held by {first.holder} for another {left:.0f} s at most"

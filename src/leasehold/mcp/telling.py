@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.names import shown
+from leasehold.wire.sentences import KEPT_ALIVE
 
 if TYPE_CHECKING:
     from leasehold.mcp.shapes import Json
@@ -71,7 +72,7 @@ def _held(lease: Json) -> str:
 def left(lease: Json) -> str:
     """Say how long a lease still lives. A session renews its leases, so their end is no time of day."""
     if lease["session"] is not None:
-        return "renewed while its session lives"
+        return KEPT_ALIVE
     return f"for another {lease['expires_in_seconds']:.0f} s unless it is renewed"
 
 

@@ -86,6 +86,7 @@ SHAPES: dict[str, Entry] = {
             ("lease", "text"),
             ("as_of", "time", "as_of_us"),
             ("yours", "flag"),
+            ("session", "text?"),
             ("watched_since", "time", "watched_us", "watched_us"),
             ("recorded_until", "time?", "recorded_us", "watched_us"),
         ),

@@ -20,6 +20,9 @@ SKEW: Final = "30s"
 FOR_PEOPLE: Final = "force-release is for people: ask the person you work for"
 """The refusal of that tool to an agent for which neither a key nor the user's own configuration allows it."""
 
+KEPT_ALIVE: Final = "renewed while its session lives"
+"""The end of a lease that has a session: each heartbeat of the session moves the time at which it expires."""
+
 _SHARED: Final = {"shared": "as a shared lease", "slots": "as one of its slots"}
 
 
@@ -95,8 +98,15 @@ def _by(outcome: Held | TimedOut) -> str:
     if first.state == "quarantined":
         return f"closed after {first.holder}{work} ended uncleanly, until a person has opened it again"
     state = {"held": "held by", "waiting": "wanted before you by", "grace": "closed for a while after"}[first.state]
-    left = max(0, first.until_us - first.as_of_us)
-    exact = 1_000 if left < 10 * SECOND else SECOND  # rounded up: the text calls it the most that is left
     alike = {(each.holder, each.lease) for each in outcome.blockers if each.state == first.state}
     more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""  # a waiter ahead holds nothing
-    return f"{state} {first.holder}{work}{more}, for another {durations.format(-(-left // exact) * exact)} at most"
+    return f"{state} {first.holder}{work}{more}, {_left(first)}"
+
+
+def _left(it: Blocker) -> str:
+    """Say how long it is in the way."""
+    if it.is_kept_alive:
+        return KEPT_ALIVE
+    left = max(0, it.until_us - it.as_of_us)
+    exact = 1_000 if left < 10 * SECOND else SECOND  # rounded up: the text calls it the most that is left
+    return f"for another {durations.format(-(-left // exact) * exact)} at most"

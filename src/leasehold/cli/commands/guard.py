@@ -15,6 +15,7 @@ from leasehold.errors import InvalidInput
 from leasehold.guard import checking, policy
 from leasehold.guard import git_changes as asking
 from leasehold.requests import checks
+from leasehold.wire.sentences import KEPT_ALIVE
 from leasehold.wire.shapes import SCHEMA_VERSION, lease
 
 TYPE_CHECKING = False
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
+    from leasehold.domain.leases import Lease
     from leasehold.guard.checking import Resource, Verdict
 
 
@@ -60,9 +62,13 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
         lines = []
         for verdict in told:
             lines += [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
-            lines += [f"    until {clock(it.expires_us, it.as_of_us)}  lease {it.id}" for it in verdict.leases[:3]]
+            lines += [f"    {_until(it)}  lease {it.id}" for it in verdict.leases[:3]]
         context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
     return output.DONE if is_allowed else output.HELD
+
+
+def _until(lease: Lease) -> str:
+    return KEPT_ALIVE if lease.session is not None else f"until {clock(lease.expires_us, lease.as_of_us)}"
 
 
 def _envelope(

@@ -28,7 +28,8 @@ RETRY_AT_MOST = 30 * SECOND
 def held(draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
     """The refusal of a request that is not granted now. `actor` and `shown` prove which leases are the caller's own."""
     blockers = blockers_of(draft, ask, order, actor, shown)
-    first_end = min((each.until_us for each in blockers if each.state != "waiting"), default=draft.now + RETRY_AT_MOST)
+    ends = (each.until_us for each in blockers if each.state != "waiting" and not each.is_kept_alive)
+    first_end = min(ends, default=draft.now + RETRY_AT_MOST)
     retry_after = max(0, min(first_end - draft.now, RETRY_AT_MOST))
     return Held(resources_of(ask), blockers, queue_at(draft, ask, order), retry_after)
 
@@ -75,6 +76,7 @@ def by_hold(draft: Draft, hold: Hold, yours: bool = False, asked: tuple[str, ...
         hold.id,
         draft.now,
         yours,
+        session=ask.session,
     )
 
 
@@ -105,6 +107,7 @@ def _by_waiter(draft: Draft, waiter: Waiter, yours: bool, asked: tuple[str, ...]
         waiter.id,
         draft.now,
         yours,
+        session=ask.session,
     )
 
 

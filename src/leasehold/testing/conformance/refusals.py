@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from leasehold.domain.leases import Queue
 from leasehold.domain.outcomes import Held, TimedOut
+from leasehold.domain.sessions import SessionStarted
 from leasehold.domain.timestamps import SECOND
 from leasehold.testing.conformance.asking import LONG, SHORT, Connect, expect, inspection, take, wait_for
+from leasehold.wire.sentences import sentence
 
 
 class Refusals:
@@ -48,6 +50,21 @@ class Refusals:
         take(alice, "late", ttl="10h")
         assert 0 < expect(Held, bob.acquire("soon", ttl=LONG)).retry_us <= 20 * SECOND
         assert expect(Held, bob.acquire("late", ttl=LONG)).retry_us == 30 * SECOND
+
+    def test_refusals_tell_no_end_of_a_lease_that_a_session_renews(self, connect: Connect) -> None:
+        """Each heartbeat moves the time at which it expires, so that is neither told in words nor when to try again."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        session = expect(SessionStarted, alice.start_session(ttl=20))
+        take(alice, "r", session=session.secret)
+        held = expect(Held, bob.acquire("r", ttl=LONG))
+        (blocker,) = held.blockers
+        assert blocker.session == session.session.session
+        assert held.retry_us == 30 * SECOND
+        assert "held by alice, renewed while its session lives; " in sentence(held)
+        assert "at most" not in sentence(held)
+        timed_out = expect(TimedOut, bob.acquire("r", ttl=LONG, wait=SHORT))
+        assert timed_out.retry_us == 30 * SECOND
+        assert "renewed while its session lives" in sentence(timed_out)
 
     def test_refusals_after_a_wait_tell_the_same(self, connect: Connect) -> None:
         """A timeout is as helpful as a refusal at once."""
