@@ -109,7 +109,7 @@ def test_a_lease_that_a_session_renews_is_told_without_an_end(project: Project) 
 def test_a_second_agent_is_denied_and_allowed_after_the_first_has_ended(project: Project) -> None:
     project.hook("claude", project.edit("aaaa", "src/a.py"))
     denied = reason(project.hook("claude", project.edit("bbbb", "src/a.py")))
-    assert denied.startswith("path:src/a.py is held by claude-aaaa (editing), for another ")
+    assert denied.startswith("path:src/a.py is held by claude-aaaa (editing), renewed while its session lives")
     assert "Do not change it" in denied
     assert project.hook("claude", project.edit("bbbb", "src/b.py")) is None
     assert project.hook("claude", project.claude("aaaa", "SessionEnd")) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import Implementation
 
 from tests.kit.serving import PATIENCE, create_key, serving
 from tests.mcp.test_tools import ERAS, call, database, over_stdio, run, soon
@@ -78,6 +80,52 @@ def test_what_an_agent_took_by_a_tool_is_its_own_in_its_editor_and_its_shell(
     run(work)
 
 
+@pytest.mark.parametrize("era", ERAS)
+def test_an_agent_without_a_name_is_its_key_its_client_and_its_mcp_session(tmp_path: Path, era: str) -> None:
+    key, keeps_session = create_key(tmp_path, "agent"), era == "legacy"
+
+    async def work() -> None:
+        with serving(tmp_path) as server:
+            url = f"{server.url}/mcp"
+            async with _as(key, url, era) as one, _as(key, url, era) as other:
+                mine = (await call(one, "acquire_lock", resource="a"))["data"]
+                theirs = (await call(other, "acquire_lock", resource="b"))["data"]["lease"]["holder"]
+                name = mine["lease"]["holder"]
+                assert re.fullmatch("agent/claude_code" + "-[0-9a-f]{8}" * keeps_session, name)
+                assert (name != theirs) == keeps_session
+                for client, agent, yours in (
+                    (one, {}, keeps_session),
+                    (other, {}, False),
+                    (other, {"agent_id": name}, False),
+                ):
+                    refused = await call(client, "acquire_lock", resource="a", **agent)
+                    assert [each["yours"] for each in refused["error"]["holders"]] == [yours], (agent, refused)
+                for agent in ({}, {"agent_id": name}):
+                    for tool in ("renew_lock", "release_lock"):
+                        assert not (await call(other, tool, resource="a", **agent))["ok"], (tool, agent)
+                proof = {} if keeps_session else {"token": mine["token"]}
+                assert (await call(one, "renew_lock", resource="a", **proof))["ok"]
+                assert (await call(one, "release_lock", resource="a", **proof))["data"]["released"] is True
+
+    run(work)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_token_releases_what_was_acquired_under_the_name_of_an_mcp_session_before(tmp_path: Path, era: str) -> None:
+    key = create_key(tmp_path, "agent")
+
+    async def work() -> None:
+        with serving(tmp_path) as server:
+            asked = {"resources": ["a"], "holder": "agent/claude_code-00000000", "ttl_seconds": 600}
+            token = server.post("acquire", asked, key=key).json["token"]
+            async with _as(key, f"{server.url}/mcp", era) as client:
+                assert (await call(client, "release_lock", resource="a"))["error"]["code"] == "not_found"
+                assert not (await call(client, "release_lock", resource="a", token="wrong"))["ok"]
+                assert (await call(client, "release_lock", resource="a", token=token))["data"]["released"] is True
+
+    run(work)
+
+
 def test_a_client_that_ends_its_mcp_session_releases_what_it_took(tmp_path: Path) -> None:
     async def work() -> None:
         with serving(tmp_path) as server:
@@ -122,10 +170,11 @@ def test_the_end_of_one_mcp_session_touches_no_other_and_no_lease_of_a_session(t
 
 
 @asynccontextmanager
-async def _as(credential: str, url: str) -> AsyncIterator[Client]:
+async def _as(credential: str, url: str, era: str = "legacy") -> AsyncIterator[Client]:
+    who = Implementation(name="claude code", version="1")
     async with (
         create_mcp_http_client(headers={"Authorization": f"Bearer {credential}"}) as line,
-        Client(streamable_http_client(url, http_client=line), mode="legacy") as client,
+        Client(streamable_http_client(url, http_client=line), mode=era, client_info=who) as client,
     ):
         yield client
 

@@ -599,7 +599,7 @@ def test_over_http_a_key_is_needed_where_there_are_keys_and_roles_count(tmp_path
                 assert (await call(viewer, "check_lock", resource="a"))["data"]["free"] is True
             async with _with_key(server.url, keys["agent"]) as agent:
                 first = await call(agent, "acquire_lock", resource="a")
-                assert first["data"]["lease"]["holder"] == "agent"
+                assert first["data"]["lease"]["holder"] == "agent/mcp"
                 # Several agents may share a key: without a name of their own, none gets another's lease.
                 assert (await call(agent, "acquire_lock", resource="a"))["error"]["code"] == "held"
                 forced = await call(agent, "force_release_lock", resource="a", reason="because")

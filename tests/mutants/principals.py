@@ -105,6 +105,13 @@ PRINCIPALS = (
         ("tests/mcp/test_owning.py", "-k", "same_name"),
     ),
     Mutant(
+        "an agent that gives the name of an MCP session releases the leases of that session",
+        "mcp/handlers.py",
+        "    return party.connection if is_by_connection else party.id\n",
+        "    return party.id\n",
+        ("tests/mcp/test_identity.py", "-k", "without_a_name_is and legacy"),
+    ),
+    Mutant(
         "hooks let two agents of one configured name edit the same file",
         "guard/checking.py",
         "and not (self.is_hook and is_of_hook(lease.session))",

@@ -76,7 +76,7 @@ class ToolHandlers:
     def _granted(self, party: Party, who: CallingAgent, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)
-            self._handed.remember(party.id, who, outcome.lease, outcome.token, party.connection)
+            self._handed.remember(_keeper(party, who), who, outcome.lease, outcome.token, party.connection)
         answer = _answer(outcome)
         own = in_its_own_way(outcome)
         return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
@@ -87,7 +87,7 @@ class ToolHandlers:
         Its session proves that it has it, or the tokens that were handed out to it here. Agents that nothing tells
         apart are refused instead: one of them must not get a yes for what another holds.
         """
-        tokens = self._handed.proofs(party.id, who, party.connection) if who.session is None else None
+        tokens = self._handed.proofs(_keeper(party, who), who, party.connection) if who.session is None else None
         own = {"holder": who.name, "session": who.session, "reentrant": who.is_named, "token": tokens}
         return {**_TERMS, **terms, **own}
 
@@ -140,7 +140,10 @@ class ToolHandlers:
         """Return the proof: the given token, the session, or the token that this process gave to the agent."""
         if token is None and who.session is not None:
             return {"token": None, "session": who.session}
-        return {"token": token or self._handed.tokens(party.id, who).get(lease, OPENS_NOTHING), "session": None}
+        return {
+            "token": token or self._handed.tokens(_keeper(party, who), who).get(lease, OPENS_NOTHING),
+            "session": None,
+        }
 
     async def _meant(self, party: Party, who: CallingAgent, target: str, token: str | None) -> list[str] | Refused:
         """Return the ids of the leases that a name or an id may mean, also of one that is gone."""
@@ -155,9 +158,11 @@ class ToolHandlers:
             return [known]
         named = who.named(listed)
         exact = [lease for lease in named if name in lease.resources]
-        gone = None if exact else self._handed.to(party.id, who, name)
+        gone = None if exact else self._handed.to(_keeper(party, who), who, name)
         if gone is not None:
             return [gone]
+        if not named and token is not None and who.session is None and not who.is_named:
+            named = list(listed)  # an MCP session ends with its name, and the token may be from before
         found = [lease.id for lease in reversed(exact or named)][: 1 if token is None else TRIED_MOST]
         return found or Refused(
             "not_found", "resource", f"{who.name} holds no lease on it: it was released, lost, or never acquired"
@@ -205,6 +210,12 @@ async def _who(party: Party, agent: str | None, *, is_proven: bool = False) -> C
         if isinstance(session, Refused)
         else CallingAgent(name, session, party.is_one(agent), party.is_named(agent))
     )
+
+
+def _keeper(party: Party, who: CallingAgent) -> str:
+    """Return what keeps the agent's leases: its MCP session, whose name others may give as their own, or its party."""
+    is_by_connection = who.session is None and not who.is_named and party.connection
+    return party.connection if is_by_connection else party.id
 
 
 async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[str]) -> Any:  # noqa: ANN401 (an outcome)

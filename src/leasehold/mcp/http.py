@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
+from leasehold.config.identity import clean_part
 from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.server import build
 from leasehold.mcp.tickets import given_back
@@ -33,6 +35,8 @@ _OPENED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 _HEADERS = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
 _SESSION = b"mcp-session-id"
 _KEY = "leasehold.party"
+CLIENT_BYTES, HOLDER_BYTES = 64, 256
+"""So much of a client's name goes into the name of a holder, and the longest name of a holder."""
 
 
 class HttpParty:
@@ -45,10 +49,12 @@ class HttpParty:
         session: str | None,
         ask: Ask,
         lost: Callable[[str], list[str]] = lambda _: [],
-        connection: str = "",
     ) -> None:
         self.id = id_
-        self.connection = connection
+        self.connection = ""
+        """The id of its MCP session, once it is known to be the caller's own."""
+        self.client = ""
+        """The name by which the MCP client introduced itself."""
         self._name = name
         self._session = session
         self.ask = ask
@@ -59,12 +65,22 @@ class HttpParty:
         """Leases whose grants are not sent yet, with their tokens and the claims on them."""
 
     def agent(self, given: str | None) -> str:
-        """Return the name of the agent; a session acts in its own name only."""
-        return self._name if self._session is not None else given or self._name
+        """Return the name of the agent; a Leasehold session acts in its own name only."""
+        return self._name if self._session is not None else given or self._introduced()
+
+    def _introduced(self) -> str:
+        """Return the names of the key and of the MCP client, with a digest of the MCP session if there is one.
+
+        A digest, as all may read the name of a holder, and the id of the session opens the session.
+        """
+        client = [clean_part(self.client, "client", CLIENT_BYTES)] if self.client else []
+        session = [sha256(self.connection.encode()).hexdigest()[:8]] if self.connection else []
+        told = f"/{'-'.join(client + session)}" if client or session else ""
+        return self._name.encode()[: HOLDER_BYTES - len(told.encode())].decode(errors="ignore") + told
 
     def is_one(self, given: str | None) -> bool:
-        """Return True if no other agent has this name: several may share a key, but none a session."""
-        return self._session is not None or given is not None
+        """Return True if no other agent has this name: several may share a key, but none a session of either kind."""
+        return self._session is not None or given is not None or bool(self.connection)
 
     def is_named(self, given: str | None) -> bool:
         """Return True if the agent chose its name: a session acts in its own, whichever sub-agent uses it."""
@@ -181,7 +197,9 @@ class Endpoint:
 def _party_of(context: ServerRequestContext[Any, Request]) -> Party:
     if context.request is None:
         raise RuntimeError("a message over HTTP came without its request")
-    party: Party = context.request.scope[_KEY]
+    party: HttpParty = context.request.scope[_KEY]
+    said = context.session.client_params  # of `initialize`; in the revision without MCP sessions, of this request
+    party.client = said.client_info.name if said is not None else ""
     return party
 
 

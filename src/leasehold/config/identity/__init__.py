@@ -175,7 +175,7 @@ def _name_of(system: System, id_: str, env: Mapping[str, str]) -> str:
     words = system.words
     for piece in system.words.split("{")[1:]:
         variable = piece.partition("}")[0]
-        words = words.replace(f"{{{variable}}}", _clean(env.get(variable, "?"), "", 48))
+        words = words.replace(f"{{{variable}}}", clean_part(env.get(variable, "?"), "", 48))
     return f"{system.label} {words} #{places.digest(id_)[:8]}"
 
 
@@ -191,7 +191,7 @@ def _by_process(line: Lineage, env: Mapping[str, str]) -> str:
     if owner is None:
         return f"{_at_host(env)}, process {os.getppid()}"
     terminal = f" on {owner.terminal}" if owner.terminal else ""
-    return f"{_at_host(env)}, {_clean(owner.name, 'process')} {owner.pid}{terminal}"
+    return f"{_at_host(env)}, {clean_part(owner.name, 'process')} {owner.pid}{terminal}"
 
 
 def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
@@ -203,7 +203,7 @@ def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | 
     if choice.holder is not None:
         return choice.holder
     root = _root(config.working_directory(cwd), choice.path, env)
-    return f"{_at_host(env)}:{_clean(os.path.basename(root), 'root')}-{places.digest(root)[:8]}"
+    return f"{_at_host(env)}:{clean_part(os.path.basename(root), 'root')}-{places.digest(root)[:8]}"
 
 
 def of_process(env: Mapping[str, str] | None = None) -> str:
@@ -249,7 +249,7 @@ def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:
 
 
 def _at_host(env: Mapping[str, str]) -> str:
-    return f"{_clean(_user(env), 'unknown')}@{_clean(os.uname().nodename, 'localhost')}"
+    return f"{clean_part(_user(env), 'unknown')}@{clean_part(os.uname().nodename, 'localhost')}"
 
 
 def _user(env: Mapping[str, str]) -> str:
@@ -264,7 +264,7 @@ def _user(env: Mapping[str, str]) -> str:
         return f"uid{os.geteuid()}"
 
 
-def _clean(text: str, otherwise: str, most: int = _PART) -> str:
+def clean_part(text: str, otherwise: str, most: int = _PART) -> str:
     """Return the text as a part of a holder's name: printable, without blanks, at most so many bytes."""
     seen = "".join(one if one.isprintable() and not one.isspace() else "_" for one in text)
     return seen.encode("utf-8", "ignore")[:most].decode("utf-8", "ignore") or otherwise

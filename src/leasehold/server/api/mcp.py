@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from leasehold.server.api.mcp_sessions import McpHttpSessions
 
 PATH = "/mcp"
-SESSION_HEADER = "mcp-session-id"
 BODY_MOST = 256 * 1024
 """A call of a tool is wrapped more than once."""
 
@@ -61,9 +60,9 @@ class McpEndpoint:
             sessions = await self._opened()
             from leasehold.mcp.http import HttpParty  # noqa: PLC0415 (see above)
 
-            party, session = party_of(who), request.headers.get(SESSION_HEADER, "")
+            party = party_of(who)
             ask, news = partial(self._ask, who, party), partial(self._handed.news, party)
-            caller = HttpParty(party, who.name, who.session, ask, news, session)
+            caller = HttpParty(party, who.name, who.session, ask, news)
             await sessions.answer(payer(who), caller, scope, body, _again(body, receive), send)
         except ClientDisconnect:
             return

@@ -110,6 +110,7 @@ class McpHttpSessions:
     async def _use(
         self, session: McpHttpSession, caller: HttpParty, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        caller.connection = session.id
         self._known.use(session.owner, session)
         self._live.use(session.owner, session)
         if scope["method"] == "DELETE":
