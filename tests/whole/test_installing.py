@@ -23,7 +23,10 @@ def interpreter(version: str) -> str | None:
     """Find a Python of this version."""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}" == version
     pyenv = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
-    return sys.executable if own else (str(pyenv[-1]) if pyenv else shutil.which(f"python{version}"))
+    found = sys.executable if own else (str(pyenv[-1]) if pyenv else shutil.which(f"python{version}"))
+    # The shim of a version manager may be found, and refuse to run.
+    runs = found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    return found if runs else None
 
 
 def run(folder: Path, *words: str | Path, **more: str) -> str:
