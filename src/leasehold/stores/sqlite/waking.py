@@ -1,9 +1,9 @@
 """Wake one process that waits: each has a FIFO of its own in a directory beside the database. A wake-up is only a hint.
 
-The name of a FIFO is the key of the engine that listens to it. Whoever ends a wait of that engine writes one byte. A
-process that is killed leaves its FIFO behind, which nobody reads: the next process that writes to it, or that listens
-after a minute, removes it. The directory is as private as the database, and a FIFO is used only if its owner may write
-the database as well (docs/adr/0046).
+The name of a FIFO is the key of the engine that listens to it. The process that ends a wait of that engine writes one
+byte to it. A process that is killed leaves its FIFO behind, which nobody reads: the next process that writes to it, or
+that listens after a minute, removes it. The directory is as private as the database, and a FIFO is used only if its
+owner may write the database as well (docs/adr/0046).
 """
 
 # Pathlib costs a one-shot process more than all of this.
