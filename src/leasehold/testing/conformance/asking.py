@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import pytest
 
 from leasehold.domain.leases import Blocker, Inspection, Lease
-from leasehold.domain.outcomes import Granted, Refused, Released
+from leasehold.domain.outcomes import Granted, Held, Refused, Released
 from leasehold.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -207,6 +207,19 @@ def queue_of(locks: Locks, resource: str) -> list[str]:
 def holders_of(locks: Locks, resource: str) -> list[str]:
     """Return the holders of the resource, in alphabetical order."""
     return sorted(lease.holder for lease in inspection(locks, resource).leases)
+
+
+def refuse_each_other(connect: Connect, pairs: Iterable[tuple[str, str]]) -> None:
+    """Hold each name of a pair in turn: a second caller is refused the other one, and learns what is in the way."""
+    alice, bob = connect(holder="alice"), connect(holder="bob")
+    for one, other in pairs:
+        for first, second in ((one, other), (other, one)):
+            granted = take(alice, first)
+            held = expect(Held, bob.acquire(second, ttl=LONG))
+            assert [(each.holder, each.resource) for each in held.blockers] == [("alice", first)]
+            assert holders_of(bob, second) == ["alice"]
+            give_back(alice, granted)
+            give_back(bob, take(bob, second))
 
 
 def leases_of(locks: Locks, **query: Any) -> tuple[Lease, ...]:

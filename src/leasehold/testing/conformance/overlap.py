@@ -11,9 +11,9 @@ from leasehold.testing.conformance.asking import (
     at_once,
     expect,
     give_back,
-    holders_of,
     inspection,
     queue_of,
+    refuse_each_other,
     take,
     wait_for,
 )
@@ -46,14 +46,7 @@ class Overlap:
 
     def test_overlap_conflicts_in_both_directions(self, connect: Connect) -> None:
         """The second caller is refused, and learns what is in the way."""
-        alice, bob = connect(holder="alice"), connect(holder="bob")
-        for first, second in [*OVERLAPPING, *((narrow, wide) for wide, narrow in OVERLAPPING)]:
-            granted = take(alice, first)
-            held = expect(Held, bob.acquire(second, ttl=LONG))
-            assert [(each.holder, each.resource) for each in held.blockers] == [("alice", first)]
-            assert holders_of(bob, second) == ["alice"]
-            give_back(alice, granted)
-            give_back(bob, take(bob, second))
+        refuse_each_other(connect, OVERLAPPING)
 
     def test_overlap_ends_where_names_only_look_alike(self, connect: Connect) -> None:
         """A common beginning is no overlap."""

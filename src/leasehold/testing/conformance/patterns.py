@@ -15,6 +15,7 @@ from leasehold.testing.conformance.asking import (
     holders_of,
     inspection,
     queue_of,
+    refuse_each_other,
     take,
     until_time_has_passed,
     wait_for,
@@ -54,14 +55,7 @@ class Patterns:
 
     def test_patterns_conflict_in_both_directions(self, connect: Connect) -> None:
         """The second caller is refused, and learns what is in the way."""
-        alice, bob = connect(holder="alice"), connect(holder="bob")
-        for first, second in [*MEETING, *((other, pattern) for pattern, other in MEETING)]:
-            granted = take(alice, first)
-            held = expect(Held, bob.acquire(second, ttl=LONG))
-            assert [(each.holder, each.resource) for each in held.blockers] == [("alice", first)]
-            assert holders_of(bob, second) == ["alice"]
-            give_back(alice, granted)
-            give_back(bob, take(bob, second))
+        refuse_each_other(connect, MEETING)
 
     def test_patterns_leave_alone_what_they_do_not_match(self, connect: Connect) -> None:
         """Not all that lies in the same directory."""
