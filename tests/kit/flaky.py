@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tests.kit.listening import listening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.kit.serving import Running
 
@@ -39,6 +39,8 @@ class Line:
     def __init__(self, server: Running) -> None:
         self._server = server
         self.faults: list[str] = []
+        self.fault_of: Callable[[bytes], str] | None = None
+        """Decides by the request instead, where the order of requests is open, as of several at once."""
         self.requests: list[bytes] = []
         """Every request that came, also those that were lost."""
         self.connections = 0
@@ -49,13 +51,18 @@ class Line:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def _next_fault(self, request: bytes) -> str:
+        if self.fault_of is not None:
+            return self.fault_of(request)
+        return self.faults.pop(0) if self.faults else PASS
+
     def serve(self, client: socket.socket) -> None:
         """One connection, a request at a time."""
         self.connections += 1
         with socket.create_connection((self._server.host, self._server.port)) as server:
             while request := _message(client):
                 self.requests.append(request)
-                fault = self.faults.pop(0) if self.faults else PASS
+                fault = self._next_fault(request)
                 if fault == LOSE_REQUEST:
                     return
                 if fault in _TOLD:
