@@ -231,7 +231,7 @@ def test_the_skill_and_the_prompt_say_what_to_do(project: Project) -> None:
 
 @pytest.mark.parametrize(("what", "restarts"), [("claude", True), ("cursor", True), ("skill", False)])
 def test_only_an_editor_has_to_be_restarted(project: Project, what: str, restarts: bool) -> None:
-    for verb, done in (("install", "set up"), ("uninstall", "taken away")):
+    for verb, done in (("install", "set up"), ("uninstall", "uninstalled")):
         told = project.run(verb, what)
         assert f"Done: {what} is {done}." in told
         assert ("Restart the editor" in told) == restarts

@@ -125,7 +125,7 @@ def _command() -> tuple[str, ...]:
 
 
 def _tell(context: Context, found: Sequence[FileChange | FileMove], *, is_trial: bool, remove: bool) -> None:
-    done = "taken away" if remove else "set up"
+    done = "uninstalled" if remove else "set up"
     if context.out.json:
         files = [{"path": str(change.path), "changed": not is_trial} for change in found]
         data = {"what": context.values["what"], "dry_run": is_trial, "files": files}
@@ -136,7 +136,7 @@ def _tell(context: Context, found: Sequence[FileChange | FileMove], *, is_trial:
         context.out.say("Nothing was changed: this was a trial (--dry-run).")
     else:
         what = context.values["what"]
-        more = " Restart the editor to have it look again." if what in editors.EDITORS else ""
+        more = " Restart the editor so that it reads its files again." if what in editors.EDITORS else ""
         context.out.say(f"Done: {what} is {done}.{more}")
         if what in editors.EDITORS and not remove:
             _tell_todo(context, what)
