@@ -61,7 +61,7 @@ def test_a_repository_whose_locks_cannot_be_used_is_reported_with_the_command(
     place = repository(home / "app")
     monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write everywhere
     found = one("reachable", doctoring.examine(config.find(cwd=str(place))))
-    assert found.text.endswith("others keep nobody out")
+    assert found.text.endswith("locks kept elsewhere would keep nobody out")
     assert found.advice.startswith("have the directory of the locks shared with a group of yours, or set LEASEHOLD_URL")
     assert found.command.startswith(f"mkdir -p {place}/.git/leasehold && chgrp -R GROUP ")
     (home / "broken").mkdir()
@@ -96,15 +96,21 @@ def test_looking_changes_nothing(database: Path) -> None:
 
 
 def test_a_store_that_is_not_there_yet_is_not_created(home: Path) -> None:
-    found = one("reachable", examined(home / "new" / "leasehold.db"))
+    found = one("reachable", examined(home / "leasehold.db"))
     assert found.ok is None
     assert "no database yet" in found.text
+    assert not (home / "leasehold.db").exists()
+
+
+def test_a_directory_that_the_first_acquire_would_miss_is_reported(home: Path) -> None:
+    found = one("reachable", examined(home / "new" / "leasehold.db"))
+    assert (found.ok, found.text) == (False, f"there is no directory {home / 'new'}")
     assert not (home / "new").exists()
 
 
 def test_a_place_where_none_can_be_created(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
-    found = one("reachable", examined(home / "new" / "leasehold.db"))
+    found = one("reachable", examined(home / "leasehold.db"))
     assert found.ok is False
     assert "LEASEHOLD_URL" in found.advice
 

@@ -192,6 +192,20 @@ def _search(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
     return None
 
 
+def unseen(directory: str, env: Mapping[str, str]) -> str:
+    """Return why there may be a repository around this directory that this user cannot see; empty if there is none."""
+    given = env.get("GIT_DIR")
+    entries = [os.path.join(each, ".git") for each in upward(directory)]
+    for entry in [os.path.join(directory, given), *entries] if given else entries:
+        try:
+            os.stat(os.path.join(entry, "HEAD"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            return f"this user cannot look into {entry} ({error.strerror})"
+    return ""
+
+
 def _checked(root: str, entry: str, common: str) -> WorkingCopy:
     if is_planted(entry):
         trouble = f"{entry} belongs to another user, in a directory that everyone may write"

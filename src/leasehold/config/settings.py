@@ -206,25 +206,31 @@ def _default(here: str, env: Mapping[str, str]) -> tuple[str, str, str]:
     copy = places.working_copy(here, env)
     if copy is None:
         directory, why = places.state_home(env), "the default outside of a git repository: the user's state directory"
+        hidden = places.unseen(here, env)
+        trouble = _ways_out(f"{hidden}, so the locks of a repository that may be there", "") if hidden else ""
     else:
         directory = os.path.join(copy.common, places.LOCKS)
         why = "the default in a git repository: its git directory, which all worktrees share"
-    trouble = _ways_out(copy, directory) if copy is not None and copy.trouble else ""
+        sharable = directory if copy.trouble == places.unwritable(copy.common) else ""
+        trouble = _ways_out(f"{copy.trouble}, so the locks of this repository", sharable) if copy.trouble else ""
     return urls.sqlite_url(os.path.join(directory, "leasehold.db")), why, trouble
 
 
-def _ways_out(copy: places.WorkingCopy, directory: str) -> str:
-    told = f"{names.shown(copy.trouble)}, so the locks of this repository cannot be used; others keep nobody out. "
-    if copy.trouble == places.unwritable(copy.common):
-        from shlex import quote  # noqa: PLC0415 (rare, and dear)
+def _ways_out(trouble: str, sharable: str) -> str:
+    """Return the refusal for this trouble, with the way to share the directory of the locks if that helps."""
+    told = f"{names.shown(trouble)} cannot be used, and locks kept elsewhere would keep nobody out. "
+    way = "set url in leasehold.toml, or LEASEHOLD_URL, to the shared store:"
+    if not sharable:
+        return f"{told}S{way[1:]}\n{_EXAMPLE}"
+    from shlex import quote  # noqa: PLC0415 (rare, and dear)
 
-        place = quote(directory)
-        told += (
-            "Have the directory of the locks shared with a group of yours:\n"
-            f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
-            "In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\nOr "
-        )
-    return f"{told}set url in leasehold.toml, or LEASEHOLD_URL, to the shared store:\n{_EXAMPLE}"
+    place = quote(sharable)
+    return (
+        f"{told}Have the directory of the locks shared with a group of yours:\n"
+        f"mkdir -p {place} && chgrp -R GROUP {place} && chmod -R u=rwX,g=rwX,o= {place} && chmod g+s {place}\n"
+        f"In an agent's sandbox, use Leasehold's MCP server, which runs outside:\nleasehold install --help\n"
+        f"Or {way}\n{_EXAMPLE}"
+    )
 
 
 # ------------------------------------------------------------------------------------- sources and checks

@@ -53,7 +53,7 @@ def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
     if choice.url.startswith("sqlite:"):
         from leasehold.doctor.embedded import about_sqlite  # noqa: PLC0415 (each kind when it is used)
 
-        return about_sqlite(choice.url, accept_restore)
+        return about_sqlite(choice.store_url, accept_restore)
     from leasehold.doctor.network import about_server, about_store  # noqa: PLC0415
 
     return about_server(choice) if opening.is_served(choice.url) else about_store(choice)

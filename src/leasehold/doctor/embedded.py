@@ -34,13 +34,13 @@ def about_sqlite(url: str, accept_restore: bool) -> Iterator[Finding]:
     rest = url.partition(":")[2]
     path = Path(opening.sqlite_path(rest))
     try:
-        opening.sqlite_file(rest)
+        _, (*_, creates_directory) = opening.sqlite_file(rest)
         if path.exists() or path.with_name(f"{path.name}.gate").exists():
             yield from _about_files(path)
             yield _space(path.parent)
             yield from _about_store(url, path, accept_restore)
         else:
-            yield _about_nothing(path)
+            yield _about_nothing(path, bool(creates_directory))
     except StoreBehind as error:
         advice = "make sure that no one works under a lost lease, then accept the database as it is"
         yield Finding("reachable", False, shown(str(error)), advice, "leasehold doctor --accept-restore")
@@ -71,7 +71,10 @@ def _about_contents(store: Store, path: Path, now: int) -> Iterator[Finding]:
     yield from about_leases([store], now)
 
 
-def _about_nothing(path: Path) -> Finding:
+def _about_nothing(path: Path, creates_directory: bool) -> Finding:
+    if not path.parent.exists() and not creates_directory:
+        advice = "create it, correct the path, or end the URL with ?create=1"
+        return Finding("reachable", False, f"there is no directory {shown(str(path.parent))}", advice)
     there = next(each for each in path.parents if each.exists())
     if os.access(there, os.W_OK | os.X_OK):
         return Finding("reachable", None, "there is no database yet; the first acquire creates it")

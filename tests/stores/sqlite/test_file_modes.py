@@ -143,6 +143,21 @@ def test_a_second_user_of_a_repository_never_gets_a_yes_from_a_store_of_their_ow
     assert not list((team.folder / str(BOB)).rglob("*.db"))
 
 
+@pytest.mark.parametrize("closed", ["work/.git", "work", "."])
+def test_a_user_who_cannot_look_into_a_repository_gets_no_yes_elsewhere(team: Team, closed: str) -> None:
+    team.give(ADA, 0o755)
+    assert team.run(ADA, "acquire", "deploy://a").returncode == 0
+    (team.folder / str(BOB)).mkdir()
+    (team.folder / closed).chmod(0o700)
+    for words in (["acquire", "deploy://a"], ["list"], ["run", "deploy://a", "--", "true"]):
+        answer = team.run(BOB, *words)
+        assert answer.returncode == 9, (words, answer)
+        assert f"this user cannot look into {team.root}/.git" in answer.stderr
+        assert "\nexport LEASEHOLD_URL=" in answer.stderr
+    (team.folder / closed).chmod(0o755)
+    assert not list((team.folder / str(BOB)).rglob("*.db"))
+
+
 def test_users_of_a_shared_repository_share_its_locks(team: Team) -> None:
     team.share()
     assert team.run(ADA, "acquire", "deploy://a").returncode == 0
