@@ -149,7 +149,8 @@ class Served:
             lanes: Lanes[AsyncAnswers] = Lanes(self._control.answers, lambda n: self._lanes[n].answers, self._divided)
             self._answers = AsyncLaneAnswers(lanes)
         self.locks = AsyncLocks(self._answers, holder="anonymous", space=space)
-        self._watchers: list[Callable[[Sequence[Event]], None]] = []
+        self._watchers: list[tuple[Callable[[Sequence[Event]], None], frozenset[str] | None]] = []
+        """Each with the kinds of events that concern it; None: all."""
         self._loop = loop
         self._probing: asyncio.Future[list[None]] | None = None
         self._probed_until = 0.0
@@ -158,16 +159,17 @@ class Served:
             lane.engine.wake()  # housekeeping begins now, not with the first request
 
     def _observe(self, events: Sequence[Event]) -> None:
-        for watcher in self._watchers:
-            watcher(events)
+        for observe, kinds in self._watchers:
+            if kinds is None or not kinds.isdisjoint([event.kind for event in events]):
+                observe(events)
 
-    def watch(self, observe: Callable[[Sequence[Event]], None]) -> None:
-        """Call this with the events of each committed batch of this process."""
-        self._watchers = [*self._watchers, observe]
+    def watch(self, observe: Callable[[Sequence[Event]], None], kinds: frozenset[str] | None = None) -> None:
+        """Call this with the events of each committed batch of this process that has one of these kinds."""
+        self._watchers = [*self._watchers, (observe, kinds)]
 
     def unwatch(self, observe: Callable[[Sequence[Event]], None]) -> None:
         """Stop calling this; also in the course of a call."""
-        self._watchers = [each for each in self._watchers if each != observe]
+        self._watchers = [each for each in self._watchers if each[0] != observe]
 
     def measure(self, told: Callable[[int, float], None]) -> None:
         """Call this with the size and the seconds of each turn."""

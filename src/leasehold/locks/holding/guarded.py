@@ -111,8 +111,8 @@ def _done(result: R, function: Callable[..., object]) -> R:
 
 
 def _name_of(function: Callable[..., object]) -> str:
-    name: str = getattr(function, "__qualname__", repr(function))
-    return name
+    is_named = inspect.isroutine(function) or inspect.isclass(function)
+    return function.__qualname__ if is_named else repr(function)
 
 
 class NameTemplates:

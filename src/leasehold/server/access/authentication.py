@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FRESH: Final = 1.0
 """How long keys and sessions that were read from the store are valid, in seconds."""
+UNREAD: Final = -FRESH
+"""As a time of the monotonic clock: keys that were read then are never fresh."""
 READS_MOST = 5
 """How often one request waits for the keys to be read while they keep changing."""
 CHANGING: Final = frozenset({"key_created", "key_revoked", "session_ended"})
@@ -51,7 +53,8 @@ class Authenticator:
         self._by_id: dict[str, Key] = {}
         self._of_principal: dict[str, Key] = {}
         """The newest key of each principal."""
-        self._fresh_until = 0.0
+        self.settled_until = UNREAD
+        """Monotonic time until which `is_fresh` is true and reads nothing: half of `FRESH` after the last read."""
         self._changes = 0
         """How often this process changed keys: what was read before a change is not fresh."""
         self._until = FOREVER
@@ -66,20 +69,22 @@ class Authenticator:
         """How often the keys were read."""
         self.is_open = loopback
         """True while no key is needed. Once there were keys it stays false, also after the last is revoked."""
-        served.watch(self._observe)
+        served.watch(self._forget, CHANGING)
 
-    def _observe(self, events: Sequence[Event]) -> None:
-        if not CHANGING.isdisjoint([event.kind for event in events]):
-            self._fresh_until = 0.0
-            self._changes += 1
-            self._sessions.clear()
+    def _forget(self, _events: Sequence[Event]) -> None:
+        """Discard what was read: this process changed a key or a session."""
+        self.settled_until = UNREAD
+        self._changes += 1
+        self._sessions.clear()
 
     def is_fresh(self, now: float) -> bool:
         """True if the keys need not be read again yet. Under load they are read before they have to be."""
-        left = self._fresh_until - now
-        if 0 < left < FRESH / 2:
+        if now < self.settled_until:
+            return True
+        is_fresh = now < self.settled_until + FRESH / 2
+        if is_fresh:
             _ = self._refresh()
-        return left > 0
+        return is_fresh
 
     async def refresh(self) -> None:
         """Read the keys if they may have changed, once for all concurrent callers."""
@@ -102,7 +107,7 @@ class Authenticator:
         if self._until <= now:  # a rotated key whose overlap is over: no event says so
             self._keep([key for key in self._by_id.values() if key.until_us > now])
         if changes == self._changes:
-            self._fresh_until = begun + FRESH
+            self.settled_until = begun + FRESH / 2
 
     def _keep(self, found: Sequence[Key]) -> None:
         self.reads += 1

@@ -80,7 +80,7 @@ class LossStreams(OpenStreams):
     def join(self, listener: LossListener) -> None:
         """Notify this listener from now on."""
         if not self._listeners:
-            self.served.watch(self._observe)
+            self.served.watch(self._observe, LOSS_KINDS)
         self._listeners[listener] = None
         if self._polling is None and self.served.has_history:
             self._polling = asyncio.ensure_future(self._poll())

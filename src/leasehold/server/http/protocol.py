@@ -245,7 +245,7 @@ class Protocol(HttpToolsProtocol):
 
 def protocol_for(app: App) -> type[Protocol]:
     """Return the class of this application's connections."""
-    if not hasattr(HttpToolsProtocol, STARTS):  # ours would never be called
+    if STARTS not in vars(HttpToolsProtocol):  # ours would never be called
         raise LeaseholdError(
             f"uvicorn {uvicorn.__version__} is not one that this Leasehold knows how to serve with: it takes 0.45 or "
             "later; if this one is later, update Leasehold, or install an earlier uvicorn"

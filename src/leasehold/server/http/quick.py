@@ -88,7 +88,8 @@ class QuickParser:
 
     def caller(self, head: ParsedHead) -> Principal | None:
         """Return the caller, or None if it takes the other parser to identify it or to refuse it."""
-        if not self._authenticator.is_fresh(time.monotonic()):
+        now = time.monotonic()
+        if now >= self._authenticator.settled_until and not self._authenticator.is_fresh(now):
             return None
         if head.token is None:
             return OPEN if self._authenticator.is_open else None

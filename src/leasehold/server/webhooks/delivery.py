@@ -56,10 +56,9 @@ class Delivery:
         self._written: Cursor = ()
         self._is_paused = False
 
-    def observe(self, events: Sequence[Event]) -> None:
-        """Wake up for events that were committed in this process."""
-        if any(event.kind in self._hook.kinds for event in events):
-            self._news.set()
+    def observe(self, _events: Sequence[Event]) -> None:
+        """Wake up for events of the hook's kinds that were committed in this process."""
+        self._news.set()
 
     async def begin(self) -> None:
         """Find the position to resume from: no event after it is missed."""
@@ -166,8 +165,8 @@ class Webhooks:
             raise LeaseholdError("webhooks are sent from the history, and this store keeps none")
         self._deliveries = [Delivery(hook, served, positions, count) for hook in hooks]
         self._tasks: list[asyncio.Task[None]] = []
-        for delivery in self._deliveries:
-            served.watch(delivery.observe)
+        for hook, delivery in zip(hooks, self._deliveries, strict=True):
+            served.watch(delivery.observe, frozenset(hook.kinds))
 
     async def begin(self) -> None:
         """Deliver from now on."""
