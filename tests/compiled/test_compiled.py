@@ -29,7 +29,7 @@ PARTS = {
         *(f"tests/server/test_{each}.py" for each in ("quick", "batches", "waiting")),
         "tests/client/test_client.py",
     ),
-    "rules": ("tests/domain", *(f"--ignore=tests/domain/test_{each}.py" for each in LONG)),
+    "rules": ("tests/domain", "tests/requests", *(f"--ignore=tests/domain/test_{each}.py" for each in LONG)),
     "sqlite": ("tests/stores/sqlite/test_conformance.py", "-k", "TestInOneProcess"),
     "postgres": tuple(f"tests/stores/postgres/test_{each}.py" for each in ("journal", "round_trip", "transactions")),
     "imports": ("tests/project/test_imports.py",),

@@ -11,7 +11,7 @@ import leasehold
 from leasehold.errors import InvalidInput
 from leasehold.locks.aio import AsyncLocks
 from leasehold.locks.sync import Locks
-from tests.domain.test_bad_input import FIELDS, REFUSED, SPELLED
+from tests.requests.test_bad_input import FIELDS, REFUSED, SPELLED
 
 if TYPE_CHECKING:
     from pathlib import Path

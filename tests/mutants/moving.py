@@ -49,7 +49,7 @@ MOVING = (
         "requests/checks.py",
         "    if len(secret) < SECRET_LEAST:\n",
         "    if len(secret) < 1:\n",
-        ("tests/domain/test_credentials.py",),
+        ("tests/requests/test_credentials.py",),
     ),
     Mutant(
         "anybody ends anybody's run",

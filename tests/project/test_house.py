@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "leasehold"
+TESTS = Path(__file__).resolve().parents[1]
+PACKAGE = TESTS.parent / "src" / "leasehold"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 LINES_MOST = 400
 FUNCTION_MOST = 45
 """Lines of a function without its docstring."""
+OTHER_TESTS = {"acceptance", "compiled", "faults", "mutants", "project", "typed", "whole"}
+"""Folders of tests that concern no single room."""
 REFUSED_NAMES = {"manager", "utils", "helpers", "base", "common"}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
@@ -51,3 +54,10 @@ def test_only_the_engine_extends_its_requests() -> None:
             if isinstance(node, ast.ClassDef) and not name.startswith("engine/"):
                 bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
                 assert not bases & {"Pending", "Engine", "Inbox"}, f"{name}: {node.name}"
+
+
+def test_every_room_has_its_tests() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    tested = {path.name for path in TESTS.iterdir() if any(path.glob("**/test_*.py"))}
+    assert rooms - tested == set()
+    assert tested - rooms == OTHER_TESTS
