@@ -97,7 +97,7 @@ def test_all_files_state_the_same_version() -> None:
 def test_a_page_installs_from_a_clone_or_the_version_that_it_belongs_to(path: Path) -> None:
     """By its bare name, an index may have nothing, or something that a stranger put there."""
     for line in path.read_text().splitlines():
-        if re.search(r"\b(?:pip|pipx|uv tool) install\b.*\bleasehold\b", line) and ".whl" not in line:
+        if re.search(r"\b(?:pip|pipx|uv tool) install\b(?!.*(?:\.whl|git\+)).*\bleasehold\b", line):
             assert f"leasehold=={leasehold.__version__}" in line, line
             assert "once it is published" in line, line
 

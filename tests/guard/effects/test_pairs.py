@@ -62,7 +62,8 @@ def test_no_edit_of_the_others_file_reaches_a_commit(agent: str, app: Path, tmp_
         leases = locks.list()
     assert not isinstance(leases, leasehold.Refused)
     holders = {name: lease.holder for lease in leases for name in lease.resources}
-    assert set(holders.values()) == {f"{agent}-anns", f"{agent}-bobs"}
+    both = {f"{agent}-anns", f"{agent}-bobs"}
+    assert set(holders.values()) == both if LONG else set(holders.values()) <= both, "in few edits one may get all files"
     authors = {name: (app / name).read_text().partition(" ")[0].strip() for name in FILES}
     survivors = {name: by for name, by in authors.items() if by != "0" and holders[f"path:{name}"] != f"{agent}-{by}"}
     assert not survivors or agent in LOSES_MESSAGES, (survivors, holders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+import time
 from base64 import b64decode
 
 from leasehold.errors import LeaseholdError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 PATIENCE = 5.0
+STEP = 0.05
 
 
 class Watcher:
@@ -86,7 +88,9 @@ class Watcher:
             shut_down(connection)
 
     def close(self) -> None:
-        """Stop the thread."""
+        """Stop the thread. A thread that is still opening its connection is stopped once the connection is open."""
         self._is_closed.set()
-        self.move()
-        self._thread.join(PATIENCE)
+        end = time.monotonic() + PATIENCE
+        while self._thread.is_alive() and time.monotonic() < end:
+            self.move()
+            self._thread.join(STEP)
