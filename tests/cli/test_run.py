@@ -245,3 +245,45 @@ def children(pid: int) -> set[int]:
 def test_however_short_its_life_it_is_renewed_before_the_command_is_ended(life: float) -> None:
     found = times(0.0, life, kill_after=10.0)
     assert 0 < found.renew_at < found.term_at < found.kill_at < found.gone_at == life
+
+
+# ------------------------------------------------------------------------------------------------ --lead
+
+
+def test_a_candidate_waits_until_the_leader_resigns(shell: Shell) -> None:
+    leader, pid = started(shell, FOR_EVER, "--lead")
+    candidate = shell.start("run", "x", "--lead", "--", "/bin/sh", "-c", "echo $LEASEHOLD_FENCE", holder="bob")
+    until(lambda: shell.waiting("x"))
+    os.kill(pid, signal.SIGTERM)
+    assert ended(leader).code == 128 + signal.SIGTERM
+    done = ended(candidate)
+    assert done.code == 0
+    assert int(done.out) > 1, "the number of the term grows"
+    assert shell.holders("x") == []
+
+
+def test_a_deposed_leader_ends_its_command_and_leads_again(shell: Shell) -> None:
+    script = f"echo $LEASEHOLD_FENCE >> terms; {FOR_EVER}"
+    leader, pid = started(shell, script, "--lead")
+    assert shell.run("force-release", "x", "--reason", "drill", "--by", "ops", holder="ops").code == 0
+    terms = shell.home / "terms"
+    until(lambda: len(terms.read_text().split()) == 2)
+    assert not is_there(pid)
+    leader.terminate()
+    done = ended(leader)
+    assert "the lease is lost: forced by ops: drill" in done.err
+    assert "deposed; waiting to be elected again" in done.err
+    first, second = map(int, terms.read_text().split())
+    assert first < second
+
+
+def test_a_leader_whose_command_ends_resigns_with_its_exit_code(shell: Shell) -> None:
+    assert shell.run("run", "x", "--lead", "--", "/bin/sh", "-c", "exit 7").code == 7
+    assert last(shell, "released")["error"] == "exit code 7"
+
+
+@pytest.mark.parametrize("option", [("--wait", "3"), ("--on-lost", "warn")])
+def test_options_that_contradict_leading_are_refused(shell: Shell, option: tuple[str, str]) -> None:
+    done = shell.run("run", "x", "--lead", *option, "--", "true")
+    assert done.code == 2
+    assert option[0].removeprefix("--").replace("-", "_") in done.err

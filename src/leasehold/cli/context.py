@@ -174,9 +174,9 @@ class Context:
         checks.credential(credential)
         return credential
 
-    def act_in(self, credential: str) -> None:
-        """Act in this session from now on."""
-        self._session = credential
+    def act_in(self, credential: str | None) -> None:
+        """Act in this session from now on; None: in none."""
+        self._session = credential or ""
 
     def _session_around(self) -> str | None:
         """Return the session in the environment, unless a `leasehold run` made it for other locks."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import TimedOut
-from leasehold.locks.sync import CallDefaults
+from leasehold.locks.defaults import CallDefaults
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
     from datetime import datetime
     from types import TracebackType
     from typing import Any, Protocol, Self, Unpack
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
-    from leasehold.locks.holding.aio import AsyncLock
+    from leasehold.locks.holding.aio import AsyncLock, AsyncTerm
     from leasehold.locks.holding.held import AcquireOptions, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.sync import Duration, Leased, Wait
@@ -105,6 +105,14 @@ class AsyncLocks(CallDefaults):
         return AsyncLock(
             self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
         )
+
+    def lead(
+        self, resource: str, *, ttl: Duration = 15, on_lost: OnLost | None = None, **options: Unpack[AcquireOptions]
+    ) -> AsyncIterator[AsyncTerm]:
+        """As `Locks.lead`, for `async for`; `async with term:` in it cancels its body when you are deposed."""
+        from leasehold.locks.holding.aio import async_terms  # noqa: PLC0415 (see `lock`)
+
+        return async_terms(self, on_lost, {"resources": resource, "ttl": ttl, "wait": True, **options})
 
     def guarded(
         self,

@@ -7,14 +7,14 @@ exception means that something broke.
 from __future__ import annotations
 
 from leasehold.domain.outcomes import TimedOut
-from leasehold.requests.calls import Call
+from leasehold.locks.defaults import CallDefaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
-    from typing import Any, Self, TypeAlias, Unpack
+    from typing import Self, TypeAlias, Unpack
 
     from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
     from leasehold.domain.events import Event
@@ -46,41 +46,6 @@ if TYPE_CHECKING:
     """True waits for ever."""
     Leased: TypeAlias = str | Granted | HeldLease | Lease
     """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
-
-_PLAIN = frozenset((int, float, str, type(None)))
-_SPANS = ("ttl", "wait", "grace", "overlap", "since")
-"""Arguments that are durations or times, in every verb that has them."""
-_OF_A_LEASE = frozenset(("renew", "release", "update"))
-_EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
-"""These verbs cover every space and holder unless a call names one."""
-
-
-class CallDefaults:
-    """The holder, space and TTL that a call uses unless it names its own."""
-
-    def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
-        self.holder = holder
-        self.space = space
-        self.ttl = ttl
-        """The TTL of a `lock` that names none."""
-
-    def _call(self, verb: str, given: dict[str, Any]) -> Call:
-        """Return the call of a verb, from the arguments of its signature."""
-        del given["self"]
-        if verb not in _EVERYWHERE:
-            for field in ("holder", "space"):
-                if field in given and given[field] is None:
-                    given[field] = getattr(self, field)
-        for field in _SPANS:
-            if type(given.get(field)) not in _PLAIN:
-                from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
-
-                arguments.convert(given, field)
-        if verb in _OF_A_LEASE and type(given["lease"]) is not str:
-            from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
-
-            arguments.proof(given)
-        return Call(verb, given)
 
 
 class Locks(CallDefaults):
@@ -171,6 +136,18 @@ class Locks(CallDefaults):
         return Lock(
             self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
         )
+
+    def lead(
+        self, resource: str, *, ttl: Duration = 15, on_lost: OnLost | None = None, **options: Unpack[AcquireOptions]
+    ) -> Iterator[HeldLease]:
+        """Campaign for leadership: each turn of a `for` loop is one term, and the fence is the number of the term.
+
+        A turn begins once you are elected, however long that takes, and you resign at its end. While it runs the term
+        is renewed; the body must end when `lost` says that you were deposed, and the next turn campaigns again.
+        """
+        from leasehold.locks.holding.sync import terms  # noqa: PLC0415 (see `lock`)
+
+        return terms(self.lock(resource, ttl=ttl, wait=True, on_lost=on_lost, **options))
 
     def guarded(
         self,

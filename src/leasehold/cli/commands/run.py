@@ -14,7 +14,7 @@ from leasehold.cli.supervisor.session import open_session, ttl_of
 from leasehold.cli.supervisor.watchdog import now
 from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.cli.terminal.live_line import wait_for
-from leasehold.domain.outcomes import Granted, Lost, Refused, Released
+from leasehold.domain.outcomes import Granted, Lost, Refused, Released, TimedOut
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -26,21 +26,55 @@ if TYPE_CHECKING:
     from leasehold.domain.outcomes import Acquired
 
 
+LEAD_TTL = "15s"
+"""The default TTL of a leader: as long does a new one wait after a crash."""
+FOR_EVER = "24h"
+"""The longest wait of one request. A candidate asks again after it."""
+
+
 def run(context: Context) -> int:
-    """Acquire a lease, run the command, renew meanwhile, and release."""
+    """Acquire a lease, run the command, renew meanwhile, and release. A leader that was deposed campaigns again."""
     settle_down()
-    kill_after = context.seconds("kill_after")
+    leads = context.values["lead"]
+    if leads:
+        _campaign(context)
+    context.seconds("kill_after")
     context.hint_at_paths(context.values["resources"])
+    around = context.session
     with Interrupts() as interrupts:
-        wanted = asked_for(context) | {"ttl": ttl_of(context)}
-        session = accepted(open_session(context))
+        while True:
+            code = _run_once(context, interrupts)
+            if code is not None or not leads:
+                return output.LOST if code is None else code
+            context.out.warn("leasehold: deposed; waiting to be elected again")
+            context.act_in(around)
+
+
+def _campaign(context: Context) -> None:
+    """Change the options to those of a candidate, which waits for ever."""
+    values = context.values
+    if values["wait"] != "0":
+        raise InvalidInput("wait", "a candidate waits until it is elected: leave --wait out, or leave --lead out")
+    if values["on_lost"] == "warn":
+        raise InvalidInput("on_lost", "a deposed leader must end: give --on-lost term or kill, or leave --lead out")
+    context.values = {**values, "wait": FOR_EVER, "ttl": values["ttl"] or LEAD_TTL}
+
+
+def _run_once(context: Context, interrupts: Interrupts) -> int | None:
+    """Return the exit code; None if the lease was lost."""
+    wanted = asked_for(context) | {"ttl": ttl_of(context)}
+    session = accepted(open_session(context))
+    asked_at = now()
+    outcome = _acquire(context, session, wanted, interrupts)
+    while context.values["lead"] and isinstance(outcome, TimedOut):
         asked_at = now()
         outcome = _acquire(context, session, wanted, interrupts)
-        if not isinstance(outcome, Granted):
-            session.end()
-            return context.end(outcome, "")
-        context.caution()
-        return RunCommand(context, RunLease(context, session, outcome, asked_at, kill_after), interrupts).run()
+    if not isinstance(outcome, Granted):
+        session.end()
+        return context.end(outcome, "")
+    context.caution()
+    run_lease = RunLease(context, session, outcome, asked_at, context.seconds("kill_after"))
+    return RunCommand(context, run_lease, interrupts).run()
 
 
 def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
@@ -65,8 +99,8 @@ class RunCommand:
         self._run_lease = run_lease
         self._interrupts = interrupts
 
-    def run(self) -> int:
-        """Run the command and return its exit code, or LOST if the lease was lost."""
+    def run(self) -> int | None:
+        """Run the command and return its exit code; None if the lease was lost."""
         run_lease = self._run_lease
         run_lease.report("acquired", lease=wire.lease(run_lease.lease))
         try:
@@ -84,17 +118,19 @@ class RunCommand:
             raise
         return self._finish(returncode)
 
-    def _finish(self, returncode: int | None) -> int:
+    def _finish(self, returncode: int | None) -> int | None:
         code = None if returncode is None else 128 - returncode if returncode < 0 else returncode
         status, error = ("completed", None) if code == 0 else ("failed", f"exit code {code}")
         run_lease = self._run_lease
         if run_lease.lost is not None and (code is None or not run_lease.is_only_warned):
             run_lease.release("failed", f"the lease was lost: {run_lease.lost}")
-            return self._lose(code)
+            self._tell_loss(code)
+            return None
         released = run_lease.release(status, error)
         if isinstance(released, Released) and not released.released and not run_lease.is_only_warned:
             run_lease.lose(released.reason)
-            return self._lose(code)
+            self._tell_loss(code)
+            return None
         data = {
             "lease": wire.lease(run_lease.lease),
             "exit_code": code,
@@ -105,8 +141,7 @@ class RunCommand:
             self._context.end(None, "", data)
         return code or 0
 
-    def _lose(self, exit_code: int | None) -> int:
-        if self._context.out.json:
+    def _tell_loss(self, exit_code: int | None) -> None:
+        if self._context.out.json and not self._context.values["lead"]:
             lost = Lost(self._run_lease.lease.id, self._run_lease.lost or "")
             self._context.end(lost, "", {"exit_code": exit_code})
-        return output.LOST

@@ -93,11 +93,14 @@ The command runs in a process group of its own, with LEASEHOLD_LEASE, LEASEHOLD_
 environment, and the session of the run as LEASEHOLD_SESSION: leases that the command acquires end with the run.
 The run renews its lease. If that fails, the whole group is ended before the lease can expire, even if the run itself
 is stopped or killed. Signals and the exit code are passed on (128 + n if signal n ended the command).
+With --lead, one of several candidates runs its command at a time. LEASEHOLD_FENCE is the number of its term. A leader
+that is deposed ends its command and waits again; one whose command ends by itself resigns.
 
 examples:
   leasehold run deploy://api-prod --wait 10m -- ./deploy.sh
   leasehold run issue:42 --ttl 1m --on-lost kill -- make test
   leasehold run gpu --slots 4 -- python train.py
+  leasehold run scheduler --lead -- ./schedule.py
 """,
     "session start": """
 examples:

@@ -148,6 +148,7 @@ _VERBS = (
                 ("term", "kill", "warn"),
             ),
             Flag("--kill-after", "how long after TERM to send KILL (default 10s)", "TIME", default="10s"),
+            Flag("--lead", "wait until you are elected, end the command if you are deposed, and wait again (TTL: 15s)"),
             MAX_SKEW,
             SESSION,
             Flag("--json", "print JSON lines, the result last; the command's output goes to standard error"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError, LeaseLost, StoreError, Unreachable
@@ -14,9 +15,9 @@ from leasehold.locks.holding.sync import IN_USE, NOT_HELD, refuse_fork
 from leasehold.steps import drive_async
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Self
 
     from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.holding.held import HeldLease, OnLost, R
@@ -54,6 +55,7 @@ class AsyncLock:
         try:
             held = await perform(take(self._asked), self._locks)
             self._block = Block(self._locks, held, self._on_lost)
+            self._block.guard(asyncio.current_task())
         except BaseException:
             self._is_entered = False
             raise
@@ -72,7 +74,7 @@ class AsyncLock:
 
 
 class Block:
-    """One running `async with` block: its task, its lease, and the task that renews it."""
+    """One lease with the task that renews it, and the task that is cancelled if the lease is lost."""
 
     def __init__(self, locks: AsyncLocks, held: HeldLease, on_lost: OnLost | None) -> None:
         self._locks = locks
@@ -80,8 +82,8 @@ class Block:
         self._on_lost = on_lost
         self._is_ending = False
         self._did_cancel = False
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task is not None else 0
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._loop = asyncio.get_running_loop()
         self._sleep: asyncio.Future[None] | None = None
         """Ends the pause between two renewals."""
@@ -89,6 +91,31 @@ class Block:
         locks._entered[held.id] = locks._entered.get(held.id, 0) + 1
         self._losses = watch_of(locks)
         self._losses.add(held.lease, self._hint)
+
+    # ------------------------------------------------------------------------------------ the task in it
+
+    def guard(self, task: asyncio.Task[Any] | None) -> None:
+        """Cancel this task if the lease is lost; at its next step if the lease is lost already."""
+        self._task = task
+        self._cancelling = task.cancelling() if task is not None else 0
+        if self._keeping.done() and self._held.tenure.is_known_lost:
+            self._cancel(str(self._held.lost))
+
+    def unguard(self, error: BaseException | None) -> bool:
+        """Cancel the task no longer. Return True if `error` is the cancellation that this block caused, and no other.
+
+        As `asyncio.timeout` does: if other code cancelled the task, too, that cancellation must go on.
+        """
+        task, self._task = self._task, None
+        if not self._did_cancel or task is None:
+            return False
+        self._did_cancel = False
+        return task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
+
+    def _cancel(self, reason: str) -> None:
+        if self._task is not None:
+            self._did_cancel = True
+            self._task.cancel(f"the lease {self._held.id} is lost: {reason}")
 
     # --------------------------------------------------------------------------------- in the background
 
@@ -141,9 +168,7 @@ class Block:
     def _tell(self, reason: str) -> None:
         if self._is_ending:
             return
-        if self._task is not None:
-            self._did_cancel = True
-            self._task.cancel(f"the lease {self._held.id} is lost: {reason}")
+        self._cancel(reason)
         if self._on_lost is not None:
             try:
                 self._on_lost(reason)
@@ -156,10 +181,7 @@ class Block:
     async def end(self, error: BaseException | None) -> None:
         """Stop, join, release; what this block itself cancelled ends as `LeaseLost`."""
         self._is_ending = True
-        is_ours = False
-        if self._did_cancel and self._task is not None:
-            # As `asyncio.timeout` does. If other code cancelled the task, too, that cancellation must go on.
-            is_ours = self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError)
+        is_ours = self.unguard(error)
         if self._held.is_forked:
             refuse_fork(self._held, error)
             return
@@ -218,6 +240,48 @@ class Block:
             return False
         del entered[self._held.id]
         return True
+
+
+class AsyncTerm:
+    """One term of leadership. `async with term:` cancels its body when the leader is deposed, and goes on after it."""
+
+    def __init__(self, lease: HeldLease, block: Block) -> None:
+        self.lease = lease
+        """The lease of this term: `lost` tells whether the leader was deposed, and `ensure()` raises if so."""
+        self._block = block
+
+    @property
+    def fence(self) -> int:
+        """The number of this term: larger than that of every term before."""
+        return self.lease.fence
+
+    async def __aenter__(self) -> Self:
+        self._block.guard(asyncio.current_task())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Suppress the cancellation of a body whose leader was deposed, so that the loop campaigns again."""
+        return self._block.unguard(error)
+
+
+def async_terms(locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> AsyncIterator[AsyncTerm]:
+    """As `terms`, for coroutines. Wrong arguments raise here, before the loop begins."""
+    check_on_lost(on_lost)
+    check_asked(locks, asked)
+    return _campaign(locks, on_lost, asked)
+
+
+async def _campaign(locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> AsyncIterator[AsyncTerm]:
+    while True:
+        with suppress(LeaseLost):
+            held = await perform(take(asked), locks)
+            block = Block(locks, held, on_lost)
+            try:
+                yield AsyncTerm(held, block)
+            finally:
+                await block.end(sys.exception())
 
 
 def _end(sleep: asyncio.Future[None]) -> None:

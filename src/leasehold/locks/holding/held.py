@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
     from leasehold.domain.leases import Lease
-    from leasehold.locks.sync import CallDefaults, Duration
+    from leasehold.locks.defaults import CallDefaults
+    from leasehold.locks.sync import Duration
     from leasehold.steps import Steps
 
     P = ParamSpec("P")

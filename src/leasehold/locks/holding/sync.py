@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
@@ -15,7 +16,7 @@ from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
 from leasehold.steps import drive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Any, TypeAlias
 
@@ -96,6 +97,13 @@ class Lock:
             return
         is_last = keeper_of(self._locks).let_go(kept)
         perform(leave(kept.held, error, release=is_last), self._locks)
+
+
+def terms(lock: Lock) -> Iterator[HeldLease]:
+    """Yield each term of leadership; a leader that was deposed campaigns again."""
+    while True:
+        with suppress(LeaseLost), lock as term:
+            yield term
 
 
 def refuse_fork(held: HeldLease, error: BaseException | None) -> None:
