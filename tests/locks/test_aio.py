@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 VERBS = sorted(name for name in vars(Locks) if not name.startswith("_"))
-WITH_TWINS = ("close", "lock", "guarded")
+WITH_TWINS = ("close", "lock", "lead", "guarded")
 """What is made for blocks and functions has a type of its own on each side."""
 
 

@@ -92,6 +92,8 @@ def test_an_unknown_argument_is_a_type_error(kind: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match="colour"):
         locks.lock("job", colour="red")
     with pytest.raises(TypeError, match="colour"):
+        locks.lead("job", colour="red")
+    with pytest.raises(TypeError, match="colour"):
         locks.guarded("job", colour="red")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import Store
 
 EXAMPLES = 2_000 if os.environ.get("LEASEHOLD_PROVE") == "1" else 40
-NOT_FUZZED = {"lock", "guarded", "keys", "whoami", "gc", "close"}
+NOT_FUZZED = {"lock", "lead", "guarded", "keys", "whoami", "gc", "close"}
 """The first two are made of acquire, renew and release; the others take nothing."""
 SPELLED = {"resources": {"resources", "resource"}, "target": {"target", "resource"}}
 """Arguments whose refusal may name something nearer to the mistake."""

@@ -19,7 +19,7 @@ from leasehold.testing.conformance.bounds import BAD, PARAMETER
 from leasehold.testing.processes import in_a_process
 from tests.kit.nouns import NOUNS
 
-HARMLESS = {"close", "lock", "guarded", "gc", "keys", "whoami"}
+HARMLESS = {"close", "lock", "lead", "guarded", "gc", "keys", "whoami"}
 """Verbs without arguments of their own: what they are given they hand on to others."""
 
 

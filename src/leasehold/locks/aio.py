@@ -107,12 +107,17 @@ class AsyncLocks(CallDefaults):
         )
 
     def lead(
-        self, resource: str, *, ttl: Duration = 15, on_lost: OnLost | None = None, **options: Unpack[AcquireOptions]
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration = 15,
+        on_lost: OnLost | None = None,
+        **options: Unpack[AcquireOptions],
     ) -> AsyncIterator[AsyncTerm]:
         """As `Locks.lead`, for `async for`; `async with term:` in it cancels its body when you are deposed."""
         from leasehold.locks.holding.aio import async_terms  # noqa: PLC0415 (see `lock`)
 
-        return async_terms(self, on_lost, {"resources": resource, "ttl": ttl, "wait": True, **options})
+        return async_terms(self, on_lost, {"resources": resources, "ttl": ttl, "wait": True, **options})
 
     def guarded(
         self,

@@ -1,4 +1,4 @@
-"""What every verb in Python does with its arguments: it fills in the defaults and makes a call."""
+"""Defaults of the verbs in Python: a call without a holder, a space or a TTL gets those of its `Locks`."""
 
 from __future__ import annotations
 

@@ -138,7 +138,12 @@ class Locks(CallDefaults):
         )
 
     def lead(
-        self, resource: str, *, ttl: Duration = 15, on_lost: OnLost | None = None, **options: Unpack[AcquireOptions]
+        self,
+        resources: str | Sequence[str],
+        *,
+        ttl: Duration = 15,
+        on_lost: OnLost | None = None,
+        **options: Unpack[AcquireOptions],
     ) -> Iterator[HeldLease]:
         """Campaign for leadership: each turn of a `for` loop is one term, and the fence is the number of the term.
 
@@ -147,7 +152,7 @@ class Locks(CallDefaults):
         """
         from leasehold.locks.holding.sync import terms  # noqa: PLC0415 (see `lock`)
 
-        return terms(self.lock(resource, ttl=ttl, wait=True, on_lost=on_lost, **options))
+        return terms(self.lock(resources, ttl=ttl, wait=True, on_lost=on_lost, **options))
 
     def guarded(
         self,
