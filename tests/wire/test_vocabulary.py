@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jsonschema import Draft202012Validator
+
 from leasehold.requests import verbs
 from leasehold.requests.descriptions import ARGUMENTS
 from leasehold.server.api.openapi import document
@@ -31,6 +33,15 @@ def test_every_field_has_a_description_and_an_example() -> None:
             assert "examples" in each or "$ref" in str(each), field  # another shape has examples of its own
 
 
+def test_every_example_is_valid() -> None:
+    told = document()
+    definitions = {"components": told["components"]}
+    for name, schema in told["components"]["schemas"].items():
+        for field, each in properties(name, schema):
+            for example in each.get("examples", ()):
+                assert Draft202012Validator({**each, **definitions}).is_valid(example), f"{field}: {example!r}"
+
+
 def test_every_parameter_and_every_operation_is_described() -> None:
     told = document()
     tags = {each["name"] for each in told["tags"]}
@@ -40,7 +51,7 @@ def test_every_parameter_and_every_operation_is_described() -> None:
             assert set(operation["tags"]) <= tags
             for each in operation.get("parameters", ()):
                 assert each["description"]
-                assert "example" in each
+                assert Draft202012Validator(each["schema"]).is_valid(each["example"]), each
 
 
 def test_no_word_of_the_vocabulary_is_left_over() -> None:

@@ -350,7 +350,7 @@ export interface ForceRelease {
 
 /** The run has the lock. */
 export interface GatewayAcquired {
-  /** Whether it worked. */
+  /** True if it worked. */
   ok: true;
   /** URI of what is locked. */
   resourceKey: string;
@@ -370,7 +370,7 @@ export interface GatewayAnyLock {
 
 /** The run has the lock for another full TTL. */
 export interface GatewayBeaten {
-  /** Whether it worked. */
+  /** True if it worked. */
   ok: true;
   /** When it expires, in milliseconds since 1970. */
   expiresAt: number;
@@ -414,13 +414,13 @@ export interface GatewayOwnLock {
 
 /** Another run has the lock, or waiting for it would never end, or there is no such lock. */
 export interface GatewayRefusal {
-  /** Whether it worked. */
+  /** False: nothing was changed. */
   ok: false;
   /** The agent that holds it. */
   holder?: string | null;
   /** Since when it is held, in milliseconds since 1970. */
   heldSince?: number | null;
-  /** Why not. */
+  /** Why it did not work. */
   reason?: string | null;
   /** True if waiting for it would never end. */
   deadlock?: boolean | null;
@@ -430,7 +430,7 @@ export interface GatewayRefusal {
 
 /** The lock is released. */
 export interface GatewayReleased {
-  /** Whether it worked. */
+  /** True if it worked. */
   ok: true;
 }
 
@@ -440,7 +440,7 @@ export interface Gc {
 
 /** The lease is yours; this answer alone has its token. */
 export interface Granted {
-  /** Id of the lease. */
+  /** The lease. */
   lease: Lease;
   /** Proof that the lease is yours: renew and release need it. No other answer has it. */
   token: string;
@@ -814,7 +814,7 @@ export interface RenewSession {
 
 /** The lease as it is now. */
 export interface Renewed {
-  /** Id of the lease. */
+  /** The lease as it is now. */
   lease: Lease;
 }
 
@@ -986,7 +986,7 @@ export interface UpdateRun {
 
 /** The lease with its new context. */
 export interface Updated {
-  /** Id of the lease. */
+  /** The lease with its new context. */
   lease: Lease;
 }
 

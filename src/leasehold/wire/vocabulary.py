@@ -106,6 +106,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "Edge.resource": ("The resource that the agent waits for.", "issue:42"),
     "Edge.state": ("`held`: the other has it. `waiting`: the other is before it in the queue.", "held"),
     "Edge.until": ("When it stops waiting at the latest.", _UNTIL),
+    "Granted.lease": ("The lease.", None),
     "Graph.resources": ("The resources that agents wait for.", None),
     "Health.status": ("ok: the server is well.", "ok"),
     "Key.id": ("Id of the key.", "0123456789abcdef"),
@@ -128,6 +129,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "Problem.reason": ("Why the lease is gone.", "expired"),
     "Problem.status": ("HTTP status.", 409),
     "Lost.reason": ("Why it is gone: expired, released, forced by …", "expired"),
+    "Renewed.lease": ("The lease as it is now.", None),
     "Released.lease": ("Id of the lease; the resource, if an admin ended a lease on it and there was none.", _LEASE),
     "Released.reason": (
         "How the lease ended: completed, failed, cancelled, released, expired, forced by …",
@@ -137,6 +139,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "SessionEnded.session": ("Id of the session.", _SESSION),
     "SessionStarted.session": ("The session.", None),
     "SessionRenewed.session": ("The session.", None),
+    "Updated.lease": ("The lease with its new context.", None),
     "Waiting.id": ("Id of the place in the queue.", "w43-0123456789abcdef0123456789abcdef"),
     "Waiting.until": ("When the request gives up.", _UNTIL),
     "Whoami.name": ("Name of the caller: the default holder.", "ci"),
