@@ -143,6 +143,19 @@ def test_what_cannot_be_kept_is_not_held_either(shell: Shell) -> None:
     assert shell.holders("issue:42") == []
 
 
+def test_a_token_is_not_written_through_a_link_that_another_user_may_have_made(shell: Shell) -> None:
+    shared, target = shell.home / "shared", shell.home / "target"
+    shared.mkdir()
+    shared.chmod(0o777)
+    target.write_text("precious")
+    (shared / "token").symlink_to(target)
+    for words in (["acquire", "issue:42", "--token-file"], ["session", "start", "--session-file"]):
+        done = shell.run(*words, str(shared / "token"))
+        assert (done.code, "is a link that another user made or may replace" in done.err) == (2, True), done
+    assert target.read_text() == "precious"
+    assert shell.holders("issue:42") == []
+
+
 def test_what_was_yours_before_stays_yours_if_the_new_token_cannot_be_kept(shell: Shell) -> None:
     shell.run("acquire", "issue:42")
     assert shell.run("acquire", "issue:42", "--token-file", "/nowhere/token").code == 2

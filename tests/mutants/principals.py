@@ -23,9 +23,23 @@ PRINCIPALS = (
     Mutant(
         "a guess of holder and request_id ends a granted lease",
         "domain/rules/waiting.py",
-        "        if hold.ticket is None and not is_entitled(draft, hold, ask, command.proof):",
-        "        if hold.ticket is None and not command.request:",
+        "        if is_received and not is_requester and not is_entitled(draft, hold, ask, command.proof):",
+        "        if is_received and not command.request:",
         suite("granted_takes_its_token"),
+    ),
+    Mutant(
+        "any token shows that a request_id was drawn by the caller",
+        "requests/to_command.py",
+        "is_from_requester=proof.token == asked",
+        "is_from_requester=proof.token is not None",
+        suite("granted_takes_its_token"),
+    ),
+    Mutant(
+        "a client that cannot read a grant cannot cancel it either",
+        "client/encoding.py",
+        'body["request_id"], body["first"] = keys.secret_hash(secret), True',
+        'body["request_id"], body["first"] = secret, True',
+        ("tests/client/test_client.py", "-k", "cannot_be_read_is_given_up"),
     ),
     Mutant(
         "on an open server, a guess of holder and request_id ends a granted lease",

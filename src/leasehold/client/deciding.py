@@ -45,7 +45,6 @@ _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 HUNG_UP = "the server closed the connection"
 UNDO_WITHIN = 5.0
 """Seconds within which a request is cancelled whose answer could not be read."""
-UNREAD = "the answer to its acquire could not be read"
 
 
 CONNECT_WITHIN = 5.0
@@ -76,7 +75,6 @@ class PendingCall:
     __slots__ = (
         "_asked",
         "_is_once",
-        "_is_ours_to_cancel",
         "_is_there",
         "_may_hold",
         "_patience",
@@ -103,8 +101,6 @@ class PendingCall:
         self._tries = self._silences = 0
         self._was_lost = False
         """True if a request was sent whose answer did not arrive."""
-        self._is_ours_to_cancel = call.verb == "acquire" and call.arguments.get("request_id") is None
-        """True if the request_id was drawn here: then no caller can retry or cancel it."""
         self._may_hold = False
         """True if an acquire was sent whose answer could not be read: it may have been granted."""
         self._silences_most = max(SILENCES, servers)
@@ -217,8 +213,8 @@ class PendingCall:
         the time for all of them, is over.
         No caller has the token of a lease that was granted: it would block others for its whole TTL.
         """
-        if not (self._may_hold and self._is_ours_to_cancel):
-            return None
+        if not self._may_hold or self._asked.secret is None:
+            return None  # or the caller chose the request_id, and can retry or cancel it
         self.time_out = min(self._slack, UNDO_WITHIN)
         return _giving_up(self._asked)
 
@@ -237,32 +233,13 @@ class PendingCall:
 
 
 def _giving_up(asked: HttpRequest) -> Steps[None]:
-    """Cancel an acquire. If it was granted, this takes its token, which the same acquire gets again."""
+    """Cancel an acquire until an answer can be read; give up after `TRIES`. A garbled answer has cancelled it as well."""
     body = asked.body or {}
-    fields = ("request_id", "holder", "session", "space")
-    told: dict[str, Any] = {field: body[field] for field in fields if field in body}
-    answer = yield from _until_read(HttpRequest("POST", "/v1/cancel", told))
-    if answer.get("code") != "not_allowed":
-        return
-    at_once = {field: value for field, value in body.items() if field != "wait_seconds"}
-    answer = yield from _until_read(again(asked._replace(body=at_once)))
-    try:
-        granted = decoding.answer("acquire", answer)
-    except _UNREADABLE:  # refused, as it has expired meanwhile; or garbled once more
-        return
-    told = {"lease": granted.lease.id, "token": granted.token, "status": "cancelled", "error": UNREAD}
-    yield from _until_read(HttpRequest("POST", "/v1/release", told))
-
-
-def _until_read(request: HttpRequest) -> Steps[dict[str, Any]]:
-    """Send a request until its answer can be read; raise after `TRIES`."""
-    answer: dict[str, Any]
-    for _ in range(TRIES - 1):
+    told = {field: body[field] for field in ("request_id", "holder", "session", "space") if field in body}
+    for _ in range(TRIES):
         with suppress(OSError, Unreachable):
-            answer = yield request
-            return answer
-    answer = yield request
-    return answer
+            yield HttpRequest("POST", "/v1/cancel", {**told, "token": asked.secret})
+            return
 
 
 def _ends_whoever_has_it(call: Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from leasehold.domain import durations
+from leasehold.domain import durations, keys
 from leasehold.domain.nouns import masked
 from leasehold.domain.timestamps import SECOND
 from leasehold.requests import checks, verbs
@@ -35,6 +35,8 @@ class HttpRequest(NamedTuple):
     method: str
     path: str
     body: dict[str, Any] | None
+    secret: str | None = None
+    """The secret from which the request_id of this acquire was drawn. It is sent only to cancel the request."""
 
     def __repr__(self) -> str:
         return masked(self)
@@ -86,7 +88,9 @@ def request(call: Call) -> HttpRequest:
             if key in form.spelled and value is not form.defaults[key]
         )
     if call.verb == "acquire" and body.get("request_id") is None:
-        body["request_id"], body["first"] = orders.draw(), True
+        secret = orders.draw()
+        body["request_id"], body["first"] = keys.secret_hash(secret), True
+        return HttpRequest("POST", form.path, body, secret)
     return HttpRequest("POST", form.path, body)
 
 

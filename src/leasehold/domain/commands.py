@@ -84,6 +84,8 @@ class Cancel(Noun):
     """Whose request it is: a lease whose request was not noted (docs/adr/0029) is found among this actor's."""
     proof: Proof = NO_PROOF
     """The session's secret, needed to withdraw a request of a session; for a lease that was granted, see `Proof`."""
+    is_from_requester: bool = False
+    """True if the caller showed the secret whose hash the request_id is, which only its drawer can know."""
 
 
 class GiveUp(Noun):

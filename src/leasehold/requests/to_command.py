@@ -113,8 +113,10 @@ def _cancel(
     principal = None if authority is None else authority.principal
     name = checks.text(holder, "holder", 256)
     actor = keys.actor(checks.space(space), name, session_id, principal)
-    request = keys.request(actor, checks.text(request_id, "request_id", 128), name, principal)
-    return Order(c.Cancel(request, actor=actor, proof=checks.proof(token, session, admin, authority)))
+    asked = checks.text(request_id, "request_id", 128)
+    proof = checks.proof(token, session, admin, authority)
+    request = keys.request(actor, asked, name, principal)
+    return Order(c.Cancel(request, actor=actor, proof=proof, is_from_requester=proof.token == asked))
 
 
 def _start_session(

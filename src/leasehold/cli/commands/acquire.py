@@ -10,6 +10,7 @@ import sys
 from leasehold.cli import output
 from leasehold.cli.command_line import settle_down
 from leasehold.cli.output import clock, forget, write
+from leasehold.config.paths import strange_link
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted
 from leasehold.errors import InvalidInput, LeaseholdError
@@ -158,7 +159,10 @@ def _check_token_file(path: str | None) -> None:
 
 
 def write_secret(path: str, secret: str, field: str) -> None:
-    """Write a secret into a file that only its owner can read."""
+    """Write a secret into a file that only its owner can read, and never through another user's link."""
+    link = strange_link(os.path.abspath(path))  # noqa: PTH100
+    if link:
+        raise InvalidInput(field, f"{shown(link)} is a link that another user made or may replace: name another file")
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -23,7 +23,7 @@ from leasehold.domain.rules.granting import (
     waiting_for,
 )
 from leasehold.domain.rules.keyring import expire
-from leasehold.domain.rules.leases import give_back, is_entitled, live_lease
+from leasehold.domain.rules.leases import give_back, is_entitled, is_within, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
 from leasehold.domain.rules.telling import held, queued
 from leasehold.domain.timestamps import SECOND
@@ -113,7 +113,8 @@ IS_GRANTED = Refused(
 def cancel(draft: Draft, command: Cancel) -> Outcome:
     """Withdraw a request: leave the queue, or release its lease; it is never granted later.
 
-    Ending a lease takes proof, as any caller can guess a holder and a request_id.
+    Ending a lease takes proof, as any caller can guess a holder and a request_id. A client that could not read the
+    answer to its acquire has no token: it shows the secret from which it drew the request_id.
     """
     if command.actor is not None and command.proof.secret is not None:
         session = session_of(draft, command.actor)
@@ -126,7 +127,9 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
     hold = _granted_to(draft, became, command.request)
     if hold is not None:
         ask = terms(draft, hold)
-        if hold.ticket is None and not is_entitled(draft, hold, ask, command.proof):  # with a ticket it still waits
+        is_requester = command.is_from_requester and is_within(ask, command.proof.authority)
+        is_received = hold.ticket is None  # with a ticket, its caller still waits for it
+        if is_received and not is_requester and not is_entitled(draft, hold, ask, command.proof):
             settle(draft)
             return IS_GRANTED
         give_back(draft, hold, ask, "cancelled", "the request was cancelled", command.proof)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasehold.domain.keys import secret_hash
 from leasehold.domain.outcomes import Cancelled, Granted, Lost
 from leasehold.domain.sessions import SessionStarted
 from leasehold.testing.conformance.asking import (
@@ -74,6 +75,18 @@ class Cancelling:
         assert alice.release(again.lease.id, again.token, status="cancelled")
         assert expect(Cancelled, alice.cancel("q1")).was == "unknown"
         refused(alice.acquire("r", ttl=LONG, request_id="q1"), "cancelled", "request_id")
+
+    def test_cancelling_takes_the_secret_of_a_drawn_request_id(self, connect: Connect) -> None:
+        """A client that could not read the answer to its acquire knows from which secret it drew the request_id."""
+        alice, guesser = connect(holder="alice"), connect(holder="alice")
+        secret = "0123456789abcdef"
+        drawn = secret_hash(secret)
+        take(alice, "r", request_id=drawn)
+        for guess in (None, drawn, secret_hash(drawn), "0" * 32):
+            refused(guesser.cancel(drawn, guess), "not_allowed", "token")
+        assert expect(Cancelled, alice.cancel(drawn, secret)).was == "granted"
+        assert leases_of(alice) == ()
+        refused(alice.acquire("r", ttl=LONG, request_id=drawn), "cancelled", "request_id")
 
     def test_cancelling_again_changes_nothing(self, connect: Connect) -> None:
         """Idempotent; and nobody who took the resource meanwhile is touched."""
