@@ -233,9 +233,10 @@ class PendingCall:
 
 
 def _giving_up(asked: HttpRequest) -> Steps[None]:
-    """Cancel an acquire until an answer can be read; give up after `TRIES`. A garbled answer has cancelled it as well."""
+    """Cancel an acquire until an answer can be read, or after `TRIES`. A garbled answer has cancelled it as well."""
     body = asked.body or {}
-    told = {field: body[field] for field in ("request_id", "holder", "session", "space") if field in body}
+    fields = ("request_id", "holder", "session", "space")
+    told: dict[str, Any] = {field: body[field] for field in fields if field in body}
     for _ in range(TRIES):
         with suppress(OSError, Unreachable):
             yield HttpRequest("POST", "/v1/cancel", {**told, "token": asked.secret})
