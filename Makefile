@@ -34,10 +34,10 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser many lint format wheel bench docs prove mutants clean
+.PHONY: help run test check browser many lint format wheel bench docs prove mutants faults faults-long clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(or $(NEEDS_$(STORE)),$(READY)) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
@@ -84,6 +84,13 @@ prove: $(READY) ## all tests with the long settings: many more runs, steps and k
 
 mutants: $(READY) ## plant classic bugs one at a time; the tests must catch each
 	$(BIN)/python -m tests.mutants
+
+faults: $(READY) ## 64 clients and mixed faults for 3 minutes on each store (STORE=, SECONDS=: one store, shorter)
+	$(BIN)/python -m leasehold.testing.faults mixed --seconds $(or $(SECONDS),180) $(if $(filter command line,$(origin STORE)),--store $(STORE))
+
+faults-long: $(READY) ## the same faults for 30 minutes on each store, and every single fault at full volume: some hours
+	$(BIN)/python -m leasehold.testing.faults mixed --seconds 1800
+	$(BIN)/python -m leasehold.testing.faults drills
 
 clean: ## remove the virtual environment, caches and what was built
 	rm -rf $(VENV) $(COMPILED) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

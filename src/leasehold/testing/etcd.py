@@ -40,6 +40,7 @@ class Member:
         self._folder = folder
         self._cluster = cluster
         self._words = words
+        self._joins = False
         self.process: subprocess.Popen[bytes] | None = None
         self._leash: Leash | None = None
         self._log = folder / f"{name}.log"
@@ -54,6 +55,7 @@ class Member:
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
             *("--initial-cluster", self._cluster),
+            *("--initial-cluster-state", "existing" if self._joins else "new"),
             *("--log-level", "error"),
             *self._words,
         ]
@@ -87,6 +89,16 @@ class Member:
             *("--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
         ]
         subprocess.run(command, check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
+
+    def forget(self) -> None:
+        """Lose all data: the next start joins the cluster as a new member. See `Etcd.replace`."""
+        shutil.rmtree(self._folder / self.name)
+        self._joins = True
+
+    @property
+    def told_url(self) -> str:
+        """Where the other members find it."""
+        return f"http://127.0.0.1:{self._told}"
 
     def pause(self) -> None:
         """Stop the process: it neither answers nor closes its connections."""
@@ -209,6 +221,28 @@ class Etcd:
         endpoint = f"http://127.0.0.1:{self.members[0].port}"
         program = str(_program().with_name("etcdctl"))
         subprocess.run([program, "--endpoints", endpoint, *words], check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
+
+    def replace(self, member: Member) -> None:
+        """Put a new member without data in the place of one that was killed, as an operator does."""
+        other = next(each for each in self.members if each is not member)
+        told = json.loads(self._asked(other, "member", "list", "--write-out", "json"))
+        id_ = next(each["ID"] for each in told["members"] if each.get("name") == member.name)
+        self._asked(other, "member", "remove", f"{id_:x}")
+        self._asked(other, "member", "add", member.name, "--peer-urls", member.told_url)
+        member.forget()
+        member.start()
+        self._wait_until_well()
+
+    def _asked(self, member: Member, *words: str) -> bytes:
+        """What etcdctl says to this member; again, while the cluster is not ready for it."""
+        program = str(_program().with_name("etcdctl"))
+        command = [program, "--endpoints", f"http://127.0.0.1:{member.port}", *words]
+        give_up = time.monotonic() + PATIENCE
+        while (done := subprocess.run(command, check=False, capture_output=True)).returncode:  # noqa: S603 (our own wheel's program)
+            if time.monotonic() > give_up:
+                raise RuntimeError(f"etcdctl {' '.join(words)}: {done.stderr.decode()}")
+            time.sleep(0.2)
+        return done.stdout
 
     def save(self) -> Path:
         """Return a snapshot of all data."""

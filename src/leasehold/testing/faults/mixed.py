@@ -1,0 +1,197 @@
+"""Many clients, one mishap after the other, and then the judgement. See `leasehold.testing.faults`."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from leasehold.domain.nouns import Noun
+from leasehold.domain.outcomes import Refused
+from leasehold.testing.checker import check
+from leasehold.testing.faults.checkers import check_clients
+from leasehold.testing.faults.mishaps import MISHAPS, Targets
+from leasehold.testing.faults.recording import read, true_clock
+from leasehold.testing.faults.sites import SITES, listed
+from leasehold.testing.faults.teams import Team, TeamPlan
+from leasehold.testing.faults.workloads import MIXED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import leasehold
+    from leasehold.domain.events import Event
+    from leasehold.testing.faults.recording import ClientHistory, Invocation
+    from leasehold.testing.faults.sites import Site
+    from leasehold.testing.invariants.wants import Violation
+
+SECOND = 1_000_000_000
+LEFT = 60.0
+"""Seconds after which nothing may be left of what was held."""
+
+
+class Course(Noun):
+    """How a run goes."""
+
+    seconds: float = 60.0
+    mishaps: int = 0
+    """How many mishaps at least, however long that takes."""
+    clients: int = 64
+    seed: int = 1
+    only: Sequence[str] = ()
+    """Names of mishaps; all that the store has, if there are none."""
+    workloads: Sequence[str] = ()
+    """Names of workloads; all but those of drills, if there are none."""
+    lasting: tuple[float, float] = (0.5, 2.0)
+    """Seconds that a mishap lasts,"""
+    beyond_ttl: float = 0.25
+    """but a TTL longer for this part of them."""
+    between: tuple[float, float] = (0.3, 1.5)
+    """Seconds between two mishaps."""
+    ttl: float = 3.0
+    share: float = 0.8
+    """The part of it that a holder counts on. Clocks may run a tenth faster on one side and slower on the other, and
+    (1 - 1/10) / (1 + 1/10) is 0.818."""
+
+
+class MixedRun:
+    """One run on one store."""
+
+    def __init__(self, store: str, course: Course) -> None:
+        self.site: Site = SITES[store]()
+        self.course = course
+        self._chance = random.Random(course.seed)
+        known = MISHAPS[store]
+        self._mishaps = {name: known[name] for name in (course.only or known)}
+        self.struck: list[tuple[str, int, int]] = []
+        """Each mishap, when it began and when all was well again."""
+
+    def run(self) -> dict[str, Any]:
+        """Run, judge, and return the result; the history is kept if a promise was broken."""
+        with self.site:
+            teams, begun = self._teams(), true_clock()
+            for team in teams:
+                team.start()
+            try:
+                self._strike(Targets(self.site, teams, self._chance))
+                ended = true_clock()
+                codes = [team.program.finish() for team in teams]
+            finally:
+                for team in teams:
+                    team.program.kill()
+            killed = [name for team in teams for name in team.killed]
+            history = read(self.site.folder.glob("history-*.jsonl"))
+            violations = self._judge(history, killed)
+            if any(codes):
+                violations.append(f"broken: processes of clients ended with {codes}")
+        result = self._result(history, violations, begun, ended)
+        if violations:
+            result["kept_in"] = str(self.site.folder)
+        else:
+            shutil.rmtree(self.site.folder, ignore_errors=True)
+        return result
+
+    def _teams(self) -> list[Team]:
+        course = self.course
+        each = 8 if course.clients % 8 == 0 else 1
+        workloads = [*(course.workloads or MIXED)]
+        plan = TeamPlan(each, workloads, course.ttl, course.share, course.seed)
+        return [Team(self.site, number, plan) for number in range(course.clients // each)]
+
+    def _strike(self, targets: Targets) -> None:
+        """One mishap after the other, each kind as often as the others."""
+        course, left = self.course, list[str]()
+        end = time.monotonic() + course.seconds
+        while time.monotonic() < end or len(self.struck) < course.mishaps:
+            time.sleep(self._chance.uniform(*course.between))
+            if not left:
+                left = [*self._mishaps]
+                self._chance.shuffle(left)
+            name = left.pop()
+            begun = true_clock()
+            undo = self._mishaps[name](targets)
+            longer = course.ttl + 0.5 if self._chance.random() < course.beyond_ttl else 0.0
+            time.sleep(self._chance.uniform(*course.lasting) + longer)
+            undo()
+            self.struck.append((name, begun, true_clock()))
+        time.sleep(course.ttl)  # so that the last of them is judged as well
+
+    def _judge(self, history: ClientHistory, killed: Sequence[str]) -> list[str]:
+        lists = {path.stem: listed(path.read_text()) for path in self.site.folder.glob("*list.txt")}
+        found = check_clients(history, share=self.course.share, killed=killed, lists=lists)
+        with self.site.judge() as locks:
+            if self.site.records_events:
+                found += self._judge_events(locks)
+            left = self._left(locks)
+        return [f"{each.kind}: {each.message}" for each in found] + left
+
+    def _judge_events(self, locks: leasehold.Locks) -> list[Violation]:
+        """What the store recorded. Any waiter may be passed, since any engine may have been struck."""
+        events = recorded(locks)
+        engines = {str(event.detail["engine"]) for event in events if "engine" in (event.detail or {})}
+        return check(events, dead_engines=dict.fromkeys(engines, 0))
+
+    def _left(self, locks: leasehold.Locks) -> list[str]:
+        """After all clients have gone and their TTL too, nothing is held and nobody waits."""
+        end = time.monotonic() + LEFT
+        while True:
+            leases, sessions = locks.list(), locks.sessions()
+            if not leases and not sessions:
+                return []
+            if time.monotonic() > end:
+                return [f"residue: {leases} {sessions}"]
+            time.sleep(0.2)
+
+    def _result(self, history: ClientHistory, violations: list[str], begun: int, ended: int) -> dict[str, Any]:
+        calls = history.invocations
+        return {
+            "store": self.site.name,
+            "seconds": round((ended - begun) / SECOND),
+            "clients": self.course.clients,
+            "seed": self.course.seed,
+            "operations": len(calls) + len(history.writings),
+            "grants": sum(each.kind == "granted" for each in calls),
+            "unknown": sum(each.reply is None or each.kind == "unknown" for each in calls),
+            "sections": len(history.sections),
+            "writes": len(history.writings),
+            "late_writes": sum(each.is_late for each in history.writings),
+            "outcomes": dict(sorted(Counter(each.kind for each in calls).items())),
+            "faults": self._faults(calls, ended),
+            "violations": violations,
+        }
+
+    def _faults(self, calls: Sequence[Invocation], ended: int) -> dict[str, Any]:
+        """How often each mishap struck, and how long after its end every process of clients was granted something."""
+        told: dict[str, Any] = {}
+        for name, _, healed in self.struck:
+            known = told.setdefault(name, {"times": 0, "recovery_ms": []})
+            known["times"] += 1
+            recovered = _recovered(calls, healed, ended)
+            if recovered is not None:
+                known["recovery_ms"].append(round((recovered - healed) / 1_000_000))
+        return dict(sorted(told.items()))
+
+
+def _recovered(calls: Sequence[Invocation], healed: int, ended: int) -> int | None:
+    """When the last of the teams that lived got its first grant of what it asked for after that; None: not all did.
+
+    A team that was stopped, killed or at its end before it had one does not count.
+    """
+    first: dict[str, int] = {}
+    for call in calls:
+        team = call.client.rpartition("-")[0]
+        if call.kind == "granted" and healed <= call.call and team not in first:
+            first[team] = call.reply or 0
+    return max(first.values()) if first and healed < ended else None
+
+
+def recorded(locks: leasehold.Locks) -> list[Event]:
+    """The whole history of a store, oldest first; over git there is none."""
+    events: list[Event] = []
+    while True:
+        page = locks.history(limit=10_000, before=events[-1].seq if events else None)
+        if isinstance(page, Refused) or not page:
+            return events[::-1]
+        events.extend(page)

@@ -1,0 +1,216 @@
+"""A store with its servers, and proxies between all of them: everything that a fault may strike, and the way back.
+
+=============  =======================================================================================
+`sqlite`       processes on one file, among them a server with clients of its own
+`postgres`     PostgreSQL and two servers
+`etcd`         three members and two servers
+`git`          processes on one bare repository
+=============  =======================================================================================
+
+Clients reach servers, and servers reach PostgreSQL, through proxies. A site must decide nothing about leases.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import leasehold
+from leasehold.testing.etcd import Etcd
+from leasehold.testing.faults.dials import Dials
+from leasehold.testing.faults.programs import Program, signal_family
+from leasehold.testing.faults.proxy import FaultyProxy, ProxyThread
+from leasehold.testing.lending import free_port
+from leasehold.testing.postgres import Postgres
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+ARMED = "leasehold.testing.faults.armed"
+
+
+class ServerProgram:
+    """One server on a port of its own, and the proxy that its clients use."""
+
+    def __init__(self, site: Site, number: int, store: str) -> None:
+        self.port = free_port()
+        self.dials = site.dials["server"]
+        words = [ARMED, str(site.folder / "server.dials"), "leasehold.cli", "serve", "--rate", "0"]
+        self.program = Program(
+            [*words, "--port", str(self.port), "--store", store], site.folder / f"server-{number}.log"
+        )
+        self.proxy = FaultyProxy(site.proxies, self.port)
+
+    def start(self) -> None:
+        """Start it, and wait until it serves."""
+        self.program.start()
+        self.program.announced()
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        return f"http://127.0.0.1:{self.proxy.port}"
+
+
+class Site:
+    """What runs for one store. Subclasses start their store in `open_store`, and return its URL for servers."""
+
+    name = ""
+    servers_count = 2
+    embedded = False
+    """True if clients may open the store themselves."""
+    records_events = True
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="leasehold-faults-"))
+        self.dials = {host: Dials.create(self.folder / f"{host}.dials") for host in ("server", "client")}
+        self.proxies = ProxyThread()
+        self.servers: list[ServerProgram] = []
+        self.store_proxies: list[FaultyProxy] = []
+        self.store = ""
+        """The URL of the store for servers."""
+        self.own = ""
+        """The URL of the store for the judges, past all proxies."""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self.open_store()
+            for number in range(self.servers_count):
+                server = ServerProgram(self, number, self.store)
+                self.servers.append(server)
+                self._stack.callback(server.program.kill)
+                server.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_store(self) -> None:
+        """Start the store, and set its URLs."""
+        raise NotImplementedError
+
+    def urls(self) -> list[tuple[str, str]]:
+        """Where clients go: by which dials their clocks run, and a URL for each group of them."""
+        every = [server.url for server in self.servers]
+        turned = [("client", ",".join(every[at:] + every[:at])) for at in range(len(every))]
+        return [*turned, ("server", self.store)] if self.embedded else turned
+
+    def judge(self) -> leasehold.Locks:
+        """Return locks on the store itself."""
+        return leasehold.connect(self.own, holder="judge")
+
+    def pause_store(self) -> None:
+        """Stop the processes of the store."""
+        raise NotImplementedError
+
+    def continue_store(self) -> None:
+        """Continue the processes of the store."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End everything, and leave nothing behind but what was recorded."""
+        self._stack.close()
+        self.proxies.close()
+
+
+class SqliteSite(Site):
+    """Processes on one file."""
+
+    name = "sqlite"
+    servers_count = 1
+    embedded = True
+
+    def open_store(self) -> None:
+        """Name the file; the first that opens it makes it."""
+        self.store = self.own = f"sqlite://{self.folder}/locks.db"
+
+
+class PostgresSite(Site):
+    """PostgreSQL and two servers."""
+
+    name = "postgres"
+
+    def open_store(self) -> None:
+        """Start PostgreSQL, durable as in production, and a proxy before it."""
+        self.postgres = self._stack.enter_context(Postgres())
+        proxy = FaultyProxy(self.proxies, self.postgres.port)
+        self.store_proxies.append(proxy)
+        self.own = self.postgres.url
+        self.store = self.own.replace(f":{self.postgres.port}/", f":{proxy.port}/")
+
+    def crash_store(self) -> None:
+        """End PostgreSQL as a crash does."""
+        self.postgres.stop(signal.SIGQUIT)
+
+    def start_store(self) -> None:
+        """Start it again."""
+        self.postgres.start()
+
+    def pause_store(self) -> None:
+        """Stop PostgreSQL and its backends."""
+        assert self.postgres.process is not None
+        signal_family(self.postgres.process.pid, signal.SIGSTOP)
+
+    def continue_store(self) -> None:
+        """Continue them."""
+        assert self.postgres.process is not None
+        signal_family(self.postgres.process.pid, signal.SIGCONT)
+
+
+class EtcdSite(Site):
+    """Three members and two servers."""
+
+    name = "etcd"
+
+    def open_store(self) -> None:
+        """Start three members that can be cut off from each other, durable as in production."""
+        self.etcd = self._stack.enter_context(Etcd(members=3, severable=True))
+        self.store_proxies += [FaultyProxy(self.proxies, member.port) for member in self.etcd.members]
+        self.own = self.etcd.url
+        self.store = "etcd://" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.store_proxies)
+
+    def pause_store(self) -> None:
+        """Stop all members."""
+        for member in self.etcd.members:
+            member.pause()
+
+    def continue_store(self) -> None:
+        """Continue them."""
+        for member in self.etcd.members:
+            member.go_on()
+
+
+class GitSite(Site):
+    """Processes on one bare repository."""
+
+    name = "git"
+    servers_count = 0
+    embedded = True
+    records_events = False
+
+    def open_store(self) -> None:
+        """Make the repository."""
+        remote = self.folder / "remote.git"
+        words = ["git", "init", "--quiet", "--bare", str(remote)]
+        subprocess.run(words, check=True, capture_output=True)  # noqa: S603 (our own words)
+        self.store = self.own = f"git+file://{remote}"
+
+
+SITES = {site.name: site for site in (SqliteSite, PostgresSite, EtcdSite, GitSite)}
+
+
+def listed(history: str) -> list[int]:
+    """Return the numbers in a guarded list."""
+    return [int(each) for each in re.findall(r"\d+", history)]
