@@ -175,7 +175,7 @@ def test_nobody_takes_something_where_others_do_not_look(shell: Shell) -> None:
         done = shell.run(*words)
         assert done.code != 0, words
         assert f"{shell.home}/.git belongs to another user" in done.out + done.err, words
-        assert "set url in leasehold.toml" in done.out + done.err, words
+        assert "Set url in leasehold.toml" in done.out + done.err, words
 
 
 def test_the_time_that_is_left_is_told_as_people_say_it(shell: Shell) -> None:

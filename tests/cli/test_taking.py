@@ -178,6 +178,8 @@ def test_several_resources_of_one_lease_are_released_once(shell: Shell) -> None:
     shell.run("acquire", "a", "b")
     done = shell.run("release", "a", "b")
     assert (done.code, done.out) == (0, "Released a (completed)\nReleased b (completed)\n")
+    shell.run("acquire", "a", "path:b", "c")
+    assert shell.run("release", "path:./b").out == "Released path:./b (completed), with the rest of its lease: a c\n"
 
 
 def test_several_targets_make_one_object(shell: Shell) -> None:

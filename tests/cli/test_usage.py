@@ -272,7 +272,7 @@ def test_what_a_command_does_not_know_is_told_by_that_command(shell: Shell, word
 def test_an_option_before_the_command_is_told_where_it_goes(shell: Shell) -> None:
     done = shell.run("--json", "list")
     assert done.code == 2
-    assert "--json goes after the command: leasehold list … --json" in json.loads(done.out)["error"]["message"]
+    assert "--json goes after the command:\nleasehold list … --json\n" in json.loads(done.out)["error"]["message"]
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://host:port", "https://a:99999"])

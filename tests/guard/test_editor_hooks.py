@@ -264,6 +264,16 @@ def test_the_policy_of_the_project_counts(project: Project) -> None:
     assert project.hook("claude", project.edit("bbbb", "src/a.py")) is None
 
 
+def test_the_policy_in_grite_s_own_file_counts(project: Project) -> None:
+    project.hook("claude", project.edit("aaaa", "src/a.py"))
+    config = project.root / ".git" / "grite" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('lock_policy = "off"\n')
+    assert project.hook("claude", project.edit("bbbb", "src/a.py")) is None
+    (project.root / "leasehold.toml").write_text('lock_policy = "require"\n')
+    assert "is held by" in reason(project.hook("claude", project.edit("bbbb", "src/a.py")))
+
+
 def test_reads_and_files_outside_are_nobodys_concern(project: Project, tmp_path: Path) -> None:
     project.hook("claude", project.edit("aaaa", "src/a.py"))
     read = project.claude("bbbb", "PreToolUse", "Read", file_path=str(project.root / "src/a.py"))

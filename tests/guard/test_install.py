@@ -165,6 +165,23 @@ def test_a_trial_shows_the_difference_and_changes_nothing(project: Project) -> N
     assert project.files() == before
 
 
+@pytest.mark.parametrize("file", ["leasehold.toml", ".git/grite/config.toml"])
+def test_hooks_have_the_policy_of_the_project(project: Project, file: str) -> None:
+    if file.startswith(".git"):
+        subprocess.run(["git", "init", "--quiet", str(project.root)], check=True)
+    config = project.root / file
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('lock_policy = "warn"\n')
+    before = project.files()
+    project.run("install", "claude")
+    assert "hook claude --policy warn" in (project.root / ".claude/settings.json").read_text()
+    config.write_text('lock_policy = "require"\n')
+    project.run("uninstall", "claude")
+    assert project.files() == {**before, file: config.read_bytes()}
+    project.run("install", "claude", "--policy", "require-own")
+    assert "hook claude --policy require-own" in (project.root / ".claude/settings.json").read_text()
+
+
 def test_closed_if_the_locks_cannot_be_asked(project: Project) -> None:
     project.run("install", "cursor", "--on-failure", "closed")
     assert "--policy require --on-failure closed" in (project.root / ".cursor/hooks.json").read_text()

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.config.settings import Choice
 
+DEFAULT = "the default"
+"""The origin of a policy that nothing sets."""
 GIT_KEY = "leasehold.lockPolicy"
 UNSET = 1
 """Exit code of `git config --get` for a key that is not set."""
@@ -31,7 +33,7 @@ def find(choice: Choice, given: str | None = None, here: str | None = None) -> t
     path, of_grite = places.of_grite(config.working_directory(here), os.environ)
     if of_grite is not None:
         return _checked(of_grite, path), path
-    return choice.lock_policy, "the default"
+    return choice.lock_policy, DEFAULT
 
 
 def _of_git(here: str | None) -> str | None:

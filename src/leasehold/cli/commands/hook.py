@@ -132,7 +132,7 @@ def _of_store(context: Context, occasion: HookCall, choice: Choice, trees: Seque
     from leasehold.guard.editors import local  # noqa: PLC0415
     from leasehold.guard.editors.decision import YES  # noqa: PLC0415
 
-    terms = _terms(context, occasion, choice)
+    terms = _terms(context, occasion, choice, trees[0])
     if occasion.moment != "before" and not hooking.is_known(occasion, os.environ, choice.url):
         return YES  # it took nothing: there is nothing to renew or to end
     decision = _asked(context, choice, terms, local.steps(occasion, terms, trees, os.environ, choice.url))
@@ -142,12 +142,14 @@ def _of_store(context: Context, occasion: HookCall, choice: Choice, trees: Seque
     return decision
 
 
-def _terms(context: Context, occasion: HookCall, choice: Choice) -> HookTerms:
+def _terms(context: Context, occasion: HookCall, choice: Choice, tree: Tree) -> HookTerms:
+    from leasehold.config import paths as places  # noqa: PLC0415
     from leasehold.guard.checking import OFF, REQUIRE, known_policy  # noqa: PLC0415
     from leasehold.guard.editors import hook as hooking  # noqa: PLC0415
     from leasehold.guard.editors.decision import HookTerms  # noqa: PLC0415
 
-    policy = known_policy(context.values["policy"] or choice.settings.get("lock_policy") or REQUIRE)
+    given = context.values["policy"] or choice.settings.get("lock_policy")
+    policy = known_policy(str(given or places.of_grite(tree.root, os.environ)[1] or REQUIRE))
     holder = hooking.holder_of(occasion, context.values["holder"] or choice.holder)
     is_asking = policy != OFF and occasion.session
     wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))

@@ -10,6 +10,7 @@ from pathlib import Path
 from leasehold.cli.output import DONE
 from leasehold.config import paths as places
 from leasehold.errors import InvalidInput, LeaseholdError
+from leasehold.guard import policy as policies
 from leasehold.guard.checking import REQUIRE, known_policy
 from leasehold.guard.install import editors, skill
 from leasehold.guard.install.changes import Ledger
@@ -89,11 +90,17 @@ def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[File
         from leasehold.guard.install import githooks  # noqa: PLC0415 (not for editors)
 
         return githooks.changes(_project(), ledger, _command(), server=context.values["server"], remove=remove)
-    policy = known_policy(context.values["policy"] or REQUIRE)
+    policy = known_policy(context.values["policy"] or (REQUIRE if user else _policy_of_project(context)))
     values = context.values
     command = _command() if user else SHARED
     wish = editors.InstallOptions(command, policy, values["on_failure"], values["http"], str(_project()), user)
     return editors.changes(what, wish, place, ledger, remove=remove)
+
+
+def _policy_of_project(context: Context) -> str:
+    """Return the policy that the project sets, in whichever file; the strict one if it sets none."""
+    policy, origin = policies.find(context.choice)
+    return REQUIRE if origin == policies.DEFAULT else policy
 
 
 def _refuse_what_does_nothing(context: Context, what: str) -> None:

@@ -6,7 +6,7 @@ from leasehold.cli import output
 from leasehold.cli.commands.acquire import told
 from leasehold.cli.context import read_secret
 from leasehold.domain import keys
-from leasehold.domain.names import shown
+from leasehold.domain.names import parse, shown
 from leasehold.domain.outcomes import Refused, Released, Renewed, Updated
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
@@ -194,10 +194,20 @@ def release(context: Context) -> int:
 
     def say(outcome: Released, target: str) -> str:
         if outcome.released:
-            return f"{context.out.paint('Released', 'green')} {shown(target)} ({outcome.reason})"
+            rest = _not_named(outcome, context.values["targets"])
+            more = f", with the rest of its lease: {shown(' '.join(rest))}" if rest else ""
+            return f"{context.out.paint('Released', 'green')} {shown(target)} ({outcome.reason}){more}"
         return f"{shown(target)} was not held any more ({shown(outcome.reason)})"
 
     return _each(context, lambda it: context.locks.release(it.lease, status=status, error=error, **it.shows), say)
+
+
+def _not_named(released: Released, targets: Sequence[str]) -> list[str]:
+    """Return what the lease covered beyond these names; empty if it was released by its id."""
+    if any(map(keys.is_lease_id, targets)):
+        return []
+    named = set(map(parse, targets))
+    return [each for each in released.resources if each not in named]
 
 
 def update(context: Context) -> int:

@@ -237,8 +237,9 @@ class Parser(argparse.ArgumentParser):
                 message = _what_is_no_command(self.words[0].partition("=")[0])
         said = "\n".join(map(shown, message.split("\n")))
         if self.as_json:
-            line = shown(message.replace("\n  ", " "))
-            told = {"code": "usage", "message": f"{self.prog}: {line}; see {self.prog} --help"}
+            lines = "\n".join(shown(line.strip()) for line in message.split("\n"))
+            way_out = f"See its options and examples:\n{self.prog} --help"
+            told = {"code": "usage", "message": f"{self.prog}: {lines}\n{way_out}"}
             write(sys.stdout, dumps({"schema_version": SCHEMA_VERSION, "ok": False, "error": told}) + "\n")
         else:
             way_out = step("see its options and examples", f"{self.prog} --help")
