@@ -197,7 +197,7 @@ def _deploy(locks: leasehold.Locks, name: str, stopping: threading.Event) -> Non
 
 
 def _train(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
-    """Two of three get a place at the same time."""
+    """Train on one of two slots, for which three agents compete."""
     got = locks.acquire("gpu", ttl=25, wait=30, mode="slots", slots=2, name=f"training of {name}")
     if isinstance(got, leasehold.Granted):
         stopping.wait(chance.uniform(4, 9))

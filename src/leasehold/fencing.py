@@ -105,7 +105,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """All of it, on disk, or nothing of it. To be called by one at a time."""
+    """Write the file atomically and durably. Callers take turns."""
     new = _beside(path, ".new")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFELY, 0o666), "wb") as file:
         if path.exists():
@@ -138,12 +138,12 @@ HEADER = "Leasehold-Fence"
 
 
 def header(fence: int) -> dict[str, str]:
-    """The header to send along with a request that changes something."""
+    """Return the header to send along with a request that changes something."""
     return {HEADER: str(_check_fence(fence, "fence"))}
 
 
 def check_header(value: str | None, highest: int) -> int:
-    """The fence in a request's header, to be remembered as the largest one seen; raises `StaleFence` if it is not.
+    """Return the fence in a request's header, to remember as the largest seen. Raises `StaleFence` for an older one.
 
     Compare and remember in one transaction with the change itself, or another writer may come in between.
     """

@@ -54,7 +54,7 @@ class FlowLockService:
 
     @classmethod
     async def connect(cls, url: str | Choice | None = None, *, space: str | None = None) -> Self:
-        """A service on the locks that live at this URL; by default as configured, or the embedded store."""
+        """Return a service on the locks at this URL; by default as configured, or the embedded store."""
         return cls(await aconnect(url, space=space))
 
     def of(self, flow: str) -> FlowLockService:
@@ -164,11 +164,11 @@ class FlowLock(_Steps):
         self._service = service
 
     async def acquire(self, lock_key: str, lock_ttl_ms: float, wait_timeout_ms: float) -> str:
-        """The step that begins a critical section; raises `TimeoutError` if the lock is not to be had."""
+        """Begin a critical section. Raises `TimeoutError` if the lock is not granted in time."""
         return self._keep(lock_key, await self._service.acquire(lock_key, lock_ttl_ms, wait_timeout_ms))
 
     async def release(self, lock_key: str) -> bool:
-        """The step that ends it; False if the lock had expired."""
+        """End the critical section. Return False if the lock had expired."""
         return self._forget(lock_key, await self._service.release(lock_key, self._kept(lock_key)))
 
 
@@ -189,7 +189,7 @@ class SyncFlowLock(_Steps):
 
 
 def flow_lock(context: MutableMapping[str, Any]) -> FlowLock:
-    """The locks of the flow with this context, by the service in `context["services"]["flowLock"]`.
+    """Return the locks of the flow with this context, by the service in `context["services"]["flowLock"]`.
 
     The ids are kept in `context["flowLocks"]`, as text, so that a context that is stored between steps keeps them.
     """

@@ -283,7 +283,7 @@ def test_the_kinds_of_events_are_those_that_happen() -> None:
     assert re.findall(r'"(\w+)"', page.partition("const KINDS")[2].partition("];")[0]) == list(EVENT_KINDS)
 
 
-def test_what_is_wrong_with_a_session_is_mended_by_a_new_one(shell: Shell) -> None:
+def test_a_new_session_replaces_one_that_is_lost(shell: Shell) -> None:
     credential = shell.json("session", "start")["data"]["credential"]
     mine = {"LEASEHOLD_SESSION": credential}
     begin = ["Next: begin a session:", "  leasehold session start"]

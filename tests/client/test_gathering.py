@@ -146,7 +146,7 @@ async def test_one_that_is_cancelled_holds_nothing_and_the_others_do(server: Run
         tasks = [asyncio.create_task(take(locks, f"cancelled-{number}")) for number in range(5)]
         await until_soon(lambda: server.holders("cancelled-3") == ["ann"])
         tasks[3].cancel()
-        line.let_go.set()
+        line.end_connections.set()
         granted = [await task for task in tasks if task is not tasks[3]]
         with pytest.raises(asyncio.CancelledError):
             await tasks[3]
@@ -163,7 +163,7 @@ async def test_a_grant_of_a_cancelled_task_is_released_before_the_locks_are_clos
     tasks = [asyncio.create_task(take(locks, f"left-{number}")) for number in range(3)]
     await until_soon(lambda: server.holders("left-1") == ["ann"])
     tasks[1].cancel()
-    line.let_go.set()
+    line.end_connections.set()
     while not locks._answers._undoing:  # type: ignore[attr-defined] # noqa: ASYNC110 (there is nothing to be told by)
         await asyncio.sleep(0)
     await locks.close()
@@ -182,7 +182,7 @@ async def test_what_was_there_before_stays_when_asking_for_it_again_is_cancelled
         ]
         await until_soon(lambda: server.holders("another") == ["ann"])
         tasks[2].cancel()
-        line.let_go.set()
+        line.end_connections.set()
         await asyncio.gather(*tasks[:2])
         await until_soon(lambda: asked(line)[-1][0] == "/v1/cancel")
         await until_soon(lambda: not locks._answers._undoing)  # type: ignore[attr-defined]

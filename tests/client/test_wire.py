@@ -185,7 +185,7 @@ def test_the_timer_of_an_idle_connection_ends(loop: HandMoved) -> None:
     assert loop.timers == []
     late = line.ask(b"", 15.0)
     assert [at for at, _ in loop.timers] == [30.0]
-    line.hang_up()
+    line.disconnect()
     assert loop.timers == []
     assert not late.done()
 

@@ -71,7 +71,7 @@ def test_a_repository_whose_locks_cannot_be_used_is_reported_with_the_command(
     assert found.command == "export LEASEHOLD_URL=https://locks.example.com"
 
 
-def test_a_healthy_store_has_nothing_to_mend(database: Path) -> None:
+def test_a_healthy_store_has_nothing_to_repair(database: Path) -> None:
     findings = examined(database)
     assert {finding.topic for finding in findings if finding.ok} >= {
         *("url", "settings", "holder", "permissions", "disk", "reachable", "clock", "schema", "file", "fences"),

@@ -44,7 +44,7 @@ class Scene:
         assert isinstance(answer, Granted), answer
         return answer
 
-    def give_back(self, lease: str, token: str) -> None:
+    def release(self, lease: str, token: str) -> None:
         self.world.do(c.Release(lease, c.Proof(token=keys.secret_hash(token))), HERE)
 
     @property
@@ -78,7 +78,7 @@ def test_a_copy_gets_the_same_lease_and_does_not_extend_it(scene: Scene) -> None
         one.lease.expires_us,
     )
     assert (one.fresh, two.fresh) == (True, False)
-    scene.give_back(one.lease.id, "two")
+    scene.release(one.lease.id, "two")
     assert scene.holds == []
 
 
@@ -87,7 +87,7 @@ def test_no_late_copy_is_granted_what_was_released(scene: Scene, late: bool) -> 
     """Whichever of the two was under way for so long."""
     one = scene.granted(scene.first())
     scene.granted(scene.send("two"))
-    scene.give_back(one.lease.id, "two")
+    scene.release(one.lease.id, "two")
     answer = scene.send("late", first=late)
     assert isinstance(answer, Refused)
     assert answer.code == "spent"
@@ -98,7 +98,7 @@ def test_a_first_copy_that_comes_second_gets_the_same_lease(scene: Scene) -> Non
     two = scene.granted(scene.send("two"))
     one = scene.granted(scene.first())
     assert one.lease.id == two.lease.id
-    scene.give_back(one.lease.id, "two")
+    scene.release(one.lease.id, "two")
     assert isinstance(scene.first("late"), Refused)
 
 
@@ -124,7 +124,7 @@ def test_a_grant_that_nobody_heard_of_is_released_unless_a_copy_came(scene: Scen
     two = scene.granted(scene.send("two"))
     scene.world.do(gone, HERE)
     assert {hold.id for hold in scene.holds} == {two.lease.id}
-    scene.give_back(two.lease.id, "two")
+    scene.release(two.lease.id, "two")
 
     other = Scene()
     lease = other.granted(other.first()).lease.id

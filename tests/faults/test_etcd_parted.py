@@ -20,9 +20,9 @@ from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
     LONG,
     expect,
-    give_back,
     holders_of,
     leases_of,
+    release,
     take,
     take_once_free,
     until,
@@ -187,10 +187,10 @@ def test_a_waiter_at_a_member_that_is_cut_off_is_served(place: Place, silently: 
         held = take(near, "x")
         waiting = wait_for(far, "x")
         with place.cut_off(alone, silently=silently):
-            give_back(near, held)
+            release(near, held)
             granted = expect(Granted, waiting.answer())
             assert [lease.id for lease in leases_of(near)] == [granted.lease.id]
-        give_back(far, granted)
+        release(far, granted)
         assert leases_of(near) == ()
 
 
@@ -315,7 +315,7 @@ def test_a_grant_that_arrives_after_its_outcome_was_unknown_is_released(
         place.locks(place.others(alone)[0], "near") as near,
         leasehold.connect(place.url(alone, only=True), holder="far") as far,
     ):
-        give_back(far, take(far, "x"))
+        release(far, take(far, "x"))
         with place.cut_off(alone, silently=True), monkeypatch.context() as hurried:
             hurried.setattr(calls, "TIMEOUT", 0.8)
             with pytest.raises((OutcomeUnknown, Unreachable)):

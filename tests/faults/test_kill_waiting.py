@@ -18,11 +18,11 @@ from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import (
     Asking,
     expect,
-    give_back,
     holders_of,
     inspection,
     leases_of,
     queue_of,
+    release,
     take,
     until,
     wait_for,
@@ -65,7 +65,7 @@ def stopped(process: ProcessLocks, locks: Locks) -> Iterator[None]:
     os.kill(process.pid, signal.SIGSTOP)
     while not _commits(locks):
         os.kill(process.pid, signal.SIGCONT)
-        give_back(locks, take(locks, "at last", mode="shared"))
+        release(locks, take(locks, "at last", mode="shared"))
         os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
@@ -75,7 +75,7 @@ def stopped(process: ProcessLocks, locks: Locks) -> Iterator[None]:
 
 def _commits(locks: Locks) -> bool:
     """Whether a commit is possible, or the process that was stopped has the turn."""
-    commit = Asking(lambda: give_back(locks, take(locks, "is a commit possible", mode="shared")))
+    commit = Asking(lambda: release(locks, take(locks, "is a commit possible", mode="shared")))
     commit.wait(2.0)
     return commit.is_over
 
@@ -100,7 +100,7 @@ class TestKilled:
             lost.answer()
         if not at_once:
             until(lambda: queue_of(locks, "r") == ["behind"], "the dead have left the queue")
-        give_back(locks, held)
+        release(locks, held)
         granted = expect(Granted, behind.answer())
         assert [lease.id for lease in leases_of(locks)] == [granted.lease.id]
         assert queue_of(locks, "r") == []
@@ -125,7 +125,7 @@ class TestKilled:
         last = wait_for(process("survivor"), "r")
         for ghost in ghosts:
             ghost.kill()
-        give_back(locks, held)
+        release(locks, held)
         assert expect(Granted, last.answer()).lease.holder == "survivor"
 
 
@@ -140,12 +140,12 @@ class TestStopped:
         since = inspection(locks, "r").now_us
         with stopped(sleeper, locks):
             until(lambda: queue_of(locks, "r") == ["behind"], "the sleeper counts as gone")
-            give_back(locks, held)
+            release(locks, held)
             passed = expect(Granted, behind.answer())
         until(lambda: queue_of(locks, "r") == ["sleeper"], "the sleeper is back in the queue")
         assert not late.is_over
         assert holders_of(locks, "r") == ["behind"]
-        give_back(locks, passed)
+        release(locks, passed)
         granted = expect(Granted, late.answer())
         assert granted.lease.fence > passed.lease.fence
         expect(Renewed, sleeper.renew(granted.lease.id, granted.token))
@@ -168,12 +168,12 @@ class TestStopped:
         late = wait_for(sleeper, "r")
         since = inspection(locks, "r").now_us
         with stopped(sleeper, locks):
-            give_back(locks, held)
+            release(locks, held)
             passed = expect(Granted, locks.acquire("r", ttl=60, wait=60, holder="behind"))
         until(lambda: queue_of(locks, "r") == ["sleeper"], "the sleeper is back in the queue")
         assert not late.is_over
         assert holders_of(locks, "r") == ["behind"]
-        give_back(locks, passed)
+        release(locks, passed)
         expect(Granted, late.answer())
         _check(locks, "sleeper", since)
 

@@ -102,7 +102,7 @@ def test_a_guess_about_a_lost_reply_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_grant_to_a_caller_that_disconnected_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.Engine, "_give_up", lambda *_: None)
-    monkeypatch.setattr(waiters.Waiters, "give_back", lambda *_: None)
+    monkeypatch.setattr(waiters.Waiters, "release_unwanted", lambda *_: None)
     caught("no caller knows of it")
 
 

@@ -25,7 +25,7 @@ GOING_AWAY = "going away"
 NOBODY_BEHIND = "nobody behind"
 """As a proxy says it, in words of its own."""
 HOLD = "hold"
-"""Keep the answer until `let_go` is set."""
+"""Keep the answer until `end_connections` is set."""
 _TOLD = {
     BUSY: (b"429 Too Many Requests", b'{"code": "rate_limited", "detail": "slow down"}', b"0"),
     NOBODY_BEHIND: (b"502 Bad Gateway", b"<h1>Bad Gateway</h1>", b"0"),
@@ -45,7 +45,7 @@ class Line:
         """Every request that came, also those that were lost."""
         self.connections = 0
         self.port = 0
-        self.let_go = threading.Event()
+        self.end_connections = threading.Event()
 
     @property
     def url(self) -> str:
@@ -83,7 +83,7 @@ class Line:
                 if fault == GARBLE_ANSWER:
                     answer = answer[:-1] + b"?"
                 if fault == HOLD:
-                    self.let_go.wait(PATIENCE)
+                    self.end_connections.wait(PATIENCE)
                 client.sendall(answer)
 
 

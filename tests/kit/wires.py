@@ -85,7 +85,7 @@ class Pooler:
                     self._made -= 1
                     self._free.notify()
                 raise
-            self._give_back(backend)
+            self._return(backend)
 
     def _transaction(self, client: socket.socket, read: Callable[[int], bytes], backend: _Backend, head: bytes) -> None:
         self.transactions += 1
@@ -109,7 +109,7 @@ class Pooler:
                 self._idle.append(_Backend(self._port, startup))
             return self._idle.pop(self._chance.randrange(len(self._idle)))
 
-    def _give_back(self, backend: _Backend) -> None:
+    def _return(self, backend: _Backend) -> None:
         with self._free:
             if self._is_closed:  # the client had its answer before we had the connection back
                 backend.close()

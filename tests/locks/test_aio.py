@@ -19,10 +19,10 @@ from leasehold.testing.conformance.asking import (
     PATIENCE,
     at_once,
     expect,
-    give_back,
     holders_of,
     leases_of,
     queue_of,
+    release,
     take,
     until,
 )
@@ -174,7 +174,7 @@ class TestTasks:
                 with pytest.raises(asyncio.CancelledError):
                     await waiting[1]
                 await in_queue(plain, "r", 2)
-                give_back(plain, held)
+                release(plain, held)
                 for task in (waiting[0], waiting[2]):
                     granted = expect(Granted, await task)
                     await locks.release(granted.lease.id, granted.token)
@@ -207,7 +207,7 @@ class TestTasks:
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(locks.acquire("r", ttl=600, wait=600), 0.05)
                 await in_queue(plain, "r", 0)
-                give_back(plain, held)
+                release(plain, held)
                 assert leases_of(plain) == ()
 
         run(main())
@@ -243,7 +243,7 @@ class TestClosing:
         run(main())  # cancels what is still running, and closes the loop
         assert waiting[0].cancelled()
         until(lambda: queue_of(plain, "r") == [], "nobody waits any more")
-        give_back(plain, held)
+        release(plain, held)
         assert leases_of(plain) == ()
 
         async def close() -> None:
@@ -259,10 +259,10 @@ class TestClosing:
         loop.run_until_complete(in_queue(plain, "r", 1))
         loop.set_exception_handler(lambda _loop, _context: None)  # it complains of the task that it leaves behind
         loop.close()
-        give_back(plain, held)
+        release(plain, held)
         until(lambda: leases_of(plain) == () and queue_of(plain, "r") == [], "nobody is left to hold it")
         assert not task.done()
-        give_back(plain, take(plain, "r"))
+        release(plain, take(plain, "r"))
         run(locks.close())
 
 
@@ -309,7 +309,7 @@ class TestTogether:
                 inside.append(name)
                 assert inside == [name]
                 inside.remove(name)
-                give_back(plain, granted)
+                release(plain, granted)
             return 10
 
         async def task(locks: AsyncLocks, name: str) -> None:

@@ -117,7 +117,7 @@ def test_the_same_holder_again(locks: Locks, ops: Locks) -> None:
     assert isinstance(ops.acquire("x", ttl=1), Granted)
 
 
-@pytest.mark.parametrize("step", ["before it is let go", "before the release", "after the release"])
+@pytest.mark.parametrize("step", ["before its renewal stops", "before the release", "after the release"])
 def test_an_interrupt_while_the_block_is_left(
     locks: Locks, ops: Locks, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -129,7 +129,7 @@ def test_an_interrupt_while_the_block_is_left(
         raise KeyboardInterrupt
 
     steps = {
-        "before it is let go": (holding.Keeper, "let_go", interrupt),
+        "before its renewal stops": (holding.Keeper, "stop_keeping", interrupt),
         "before the release": (holding, "leave", interrupt),
         "after the release": (holding, "leave", released_and_interrupted),
     }

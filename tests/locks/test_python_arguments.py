@@ -181,12 +181,12 @@ def test_coroutines_wait_for_ever_too(run: Run, ops: Locks, monkeypatch: pytest.
     monkeypatch.setattr(arguments, "WAIT_AT_ONCE", 0.05)
     granted = taken(ops)
 
-    def give_back() -> None:
+    def release() -> None:
         until(lambda: len(expect(tuple, ops.history(kinds=["timeout"]))) >= 3)
         ops.release(granted)
 
     async def story(locks: AsyncLocks) -> None:
-        releasing = threading.Thread(target=give_back)
+        releasing = threading.Thread(target=release)
         releasing.start()
         async with locks.lock("job", wait=True) as held:
             held.ensure()

@@ -68,7 +68,7 @@ MOVING = (
     Mutant(
         "a forced release is sent twice",
         "client/deciding.py",
-        "        self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)\n",
+        "        self._is_once = call.verb in _ONCE or _ends_any_lease(call)\n",
         "        self._is_once = call.verb in _ONCE\n",
         ("tests/client/test_client.py", "-k", "forced_release"),
     ),

@@ -136,8 +136,8 @@ SERVING = (
     Mutant(
         "lost wake-up: a release serves nobody",
         "domain/rules/leases.py",
-        "    give_back(draft, hold, ask, command.status, command.error, command.proof)\n    settle(draft)\n",
-        "    give_back(draft, hold, ask, command.status, command.error, command.proof)\n",
+        "    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)\n    settle(draft)\n",
+        "    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)\n",
         MACHINE,
     ),
     Mutant(
@@ -257,7 +257,7 @@ SERVING = (
     Mutant(
         "a session that ends leaves its leases behind",
         "domain/rules/sessions.py",
-        '        give_back(draft, hold, ask, "cancelled", "its session ended")\n',
+        '        end_cleanly(draft, hold, ask, "cancelled", "its session ended")\n',
         "        return\n",
         suite("sessions_that_end"),
     ),

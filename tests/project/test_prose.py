@@ -33,11 +33,24 @@ REFUSED = {
     r"\bmend(?:s|ed|ing)?\b": "repair, fix",
     r"\bleft? in peace\b": "say what is skipped",
     r"\b(?:front |back )?doors?\b": "entry point, server, route",
+    r"^So many ": "name what is counted: Streams that …, at most …",
+    r"^Whether ": "begin with True if …, or with a noun",
+    r"\btells? of\b": "report",
+    r"\bcomes? to (?:nothing|an end|rest|it)\b": "fail, end",
+    r"\bone's own\b|\boneself\b": "name the owner",
+    r"\bin case that\b": "in case",
 }
 """Each pattern, with what to write instead."""
 
-NAMES_REFUSED = re.compile("whoever|somebody|_(?:given|gives)_back|_hung_up|_lets_go")
-"""Words that hide who does what in the name of a test."""
+NAMES_REFUSED = re.compile("whoever|whomever|somebody|giv(?:e|es|en)_back|h[au]ng_up|lets?_go|_mend")
+"""Words that hide who does what in the name of a function."""
+NO_VERBS = re.compile(
+    "(the|an?|all|what|how|which|where|whether|one|each|every|no|none|it|they|that|this|those|these|more|there|if|when|"
+    r"of|from|in|for|by|with|not|nothing|so|some|two|only|to|is|at|on|both|same|who)\b",
+    re.IGNORECASE,
+)
+"""Words with which the docstring of a function never begins: it says what the function does, or returns."""
+PROPERTIES = re.compile("property|fixture|contextmanager")
 
 
 class Sentence(NamedTuple):
@@ -116,7 +129,27 @@ def test_every_sentence_says_who_does_what(room: str) -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_names_of_tests_say_who_does_what() -> None:
-    texts = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
-    names = {name for text in texts for name in re.findall(r"def (test_\w+)", text)}
+def functions(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function below this folder, with its file."""
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield file, node
+
+
+def test_a_docstring_begins_with_what_the_function_does() -> None:
+    found = []
+    for file, function in functions(PACKAGE):
+        says = ast.get_docstring(function)
+        decorators = " ".join(map(ast.unparse, function.decorator_list))
+        if function.name.startswith("test_") or PROPERTIES.search(decorators):
+            continue  # a test has a promise there, a property a noun
+        if says and NO_VERBS.match(says):
+            found.append(f"{file.relative_to(ROOT)}:{function.lineno} {function.name}: {says.splitlines()[0]}")
+    assert not found, "\n".join(found)
+
+
+def test_the_names_of_functions_say_who_does_what() -> None:
+    names = {function.name for _, function in functions(PACKAGE)}
+    names |= {function.name for _, function in functions(ROOT / "tests") if function.name.startswith("test_")}
     assert sorted(filter(NAMES_REFUSED.search, names)) == []

@@ -138,7 +138,7 @@ export interface Blocker {
   resource: string;
   /** Name of the agent, job or person. */
   holder: string;
-  /** Whether it is held, waited for, or closed after an unclean end. */
+  /** The state: held, waited for, or closed after an unclean end. */
   state: "held" | "waiting" | "grace" | "quarantined";
   /** How it is held: by one holder, by many readers, or by as many as `slots` says. */
   mode: "exclusive" | "shared" | "slots";
@@ -208,7 +208,7 @@ export interface Clear {
   space?: string | null;
 }
 
-/** Whether a closure was lifted. */
+/** The result of opening a closed resource. */
 export interface Cleared {
   /** Names of the resources. */
   resources: string[];
@@ -516,7 +516,7 @@ export interface KeyCreated {
   credential: string;
 }
 
-/** Whether there was such a key. */
+/** The result of revoking a key. */
 export interface KeyRevoked {
   /** Id of the key. */
   key: string;
@@ -948,7 +948,7 @@ export interface Ticket {
   retry_after_seconds: number;
 }
 
-/** Whether the history has the trespass. */
+/** The result of reporting a trespass. */
 export interface TrespassReported {
   /** Id of the lease. */
   lease: string;

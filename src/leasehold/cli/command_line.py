@@ -49,7 +49,7 @@ class Flag:
         self.default = default
         self.choices = choices
         self.many = many
-        """Whether it may be given several times."""
+        """True if it may be given several times."""
 
     @property
     def name(self) -> str:

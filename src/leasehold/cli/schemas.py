@@ -27,7 +27,7 @@ _FAILED = ("code", "text"), ("message", "text")
 
 
 def _shape(name: str, says: str, *rows: tuple[str, ...], base: str = "") -> tuple[str, Shape]:
-    """A shape that only the command line has; a name that ends in `?` may be left out."""
+    """Return a shape that only the command line has; a name that ends in `?` may be left out."""
     own = [Field(row[0].rstrip("?"), row[1], row[0], "?" if row[0].endswith("?") else "") for row in rows]
     return name, Shape(name, says, (*(table.shape(base).fields if base else ()), *own), "")
 
@@ -74,11 +74,11 @@ OWN = dict(
         ),
         _shape(
             "GuardedPath",
-            "Whether a path may be changed.",
+            "The result of checking a path.",
             *(("path", "text"), ("resource", "text"), ("state", "free|yours|held|closed|not_yours")),
             *(("allowed", "flag"), ("message", "text"), ("holders", "ListedLease[]")),
         ),
-        _shape("Guarded", "Whether these paths may be changed.", ("policy", POLICY), ("paths", "GuardedPath[]")),
+        _shape("Guarded", "The result of checking several paths.", ("policy", POLICY), ("paths", "GuardedPath[]")),
         _shape(
             "NewKey", "A key that works from now on.", *(("key", "Key"), ("credential?", "text"), ("key_file?", "text"))
         ),
@@ -216,7 +216,7 @@ def _envelope(data: Schema, error: Schema) -> list[Schema]:
 
 
 def _of_several(data: Schema, error: Schema) -> list[Schema]:
-    """The envelopes of a verb with several targets: what became of each."""
+    """Return the envelopes of a verb with several targets, which hold a result for each."""
     target: Schema = {"type": "string"}
     each = {
         "oneOf": [

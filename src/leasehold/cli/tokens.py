@@ -42,7 +42,7 @@ if TYPE_CHECKING:
             """The layer that gave the name."""
 
         def saved(self) -> str:
-            """The processes that the command comes from, as text."""
+            """Return the processes that the command comes from, as text."""
 
         def may_use(self, holder: str, layer: int, saved: str) -> bool:
             """True if this command may use a token that was saved with this identity."""
@@ -95,7 +95,7 @@ class Tokens:
         return next(((line.lease, line.token) for line in reversed(self.seen(target)) if self._may_use(line)), None)
 
     def seen(self, target: str) -> list[SavedToken]:
-        """Everything that this user has taken under this name, or as this lease, for any caller."""
+        """Return everything that this user acquired under this name, or as this lease, for any caller."""
         with _TokenDirectory(self._directory) as directory:
             return directory.read(self._name(target))
 

@@ -114,7 +114,7 @@ class AsyncConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take the answer, or a piece of it."""
         if self._answer is None or self._answer.done():
-            self.hang_up()  # no request is under way
+            self.disconnect()  # no request is under way
             return
         if self._pieces and self._reader is None:
             self._missing -= len(data)
@@ -129,7 +129,7 @@ class AsyncConnection(asyncio.Protocol):
                 self._read_on(self._reader, data, self._answer)
         except Unreachable as error:
             self._answer.set_exception(error)
-            self.hang_up()
+            self.disconnect()
 
     def _read(self, data: bytes, answer: Answer) -> None:
         end = data.find(END)
@@ -153,7 +153,7 @@ class AsyncConnection(asyncio.Protocol):
         self._pieces = []
         answer.set_result((head, data[begin : begin + head.length]))
         if self._missing or not head.keeps:  # what came after it nobody asked for
-            self.hang_up()
+            self.disconnect()
 
     def _read_on(self, reader: Reader, data: bytes, answer: Answer) -> None:
         whole = reader.feed(data)
@@ -162,9 +162,9 @@ class AsyncConnection(asyncio.Protocol):
         self._reader = None
         answer.set_result(whole)
         if not reader.keeps:
-            self.hang_up()
+            self.disconnect()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection, and give up a request under way; the server notices."""
         self.is_open = False
         self._reader = None  # an answer that we cut off ourselves is not whole
@@ -271,11 +271,11 @@ class AsyncHttpAnswers:
 
     def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
         """Release a grant whose caller was cancelled: its request could not disconnect, as it carried other calls."""
-        task = asyncio.get_running_loop().create_task(self._give_back(request.body or {}, granted))
+        task = asyncio.get_running_loop().create_task(self._release_unread(request.body or {}, granted))
         self._undoing.add(task)
         task.add_done_callback(self._undoing.discard)
 
-    async def _give_back(self, asked: dict[str, Any], granted: dict[str, Any]) -> None:
+    async def _release_unread(self, asked: dict[str, Any], granted: dict[str, Any]) -> None:
         if granted["fresh"]:
             shown = {"lease": granted["lease"]["id"], "token": granted["token"], "status": "cancelled"}
             call = Call("release", {**shown, "error": "its client went away", "session": asked.get("session")})
@@ -289,13 +289,13 @@ class AsyncHttpAnswers:
         base = self._bases[self._first % len(self._bases)]
         connection = self._kept(base) or await self._connected(base)
         if self._closed:  # meanwhile
-            connection.hang_up()
+            connection.disconnect()
             raise Closed(CLOSED)
         self._busy.add(connection)
         try:
             answer = await connection.ask(render(request, base), time_out)
         except BaseException as error:
-            connection.hang_up()
+            connection.disconnect()
             if not isinstance(error, OSError):
                 raise
             if self._closed:
@@ -306,7 +306,7 @@ class AsyncHttpAnswers:
         if connection.is_open and len(self._idle) < IDLE_MOST and not self._closed:
             self._idle.append(connection)
         else:
-            connection.hang_up()
+            connection.disconnect()
         return answer
 
     def _kept(self, base: ServerAddress) -> AsyncConnection | None:
@@ -314,7 +314,7 @@ class AsyncHttpAnswers:
             connection = self._idle.pop()
             if connection.is_usable and connection.base == base:
                 return connection
-            connection.hang_up()
+            connection.disconnect()
         return None
 
     async def _connected(self, base: ServerAddress) -> AsyncConnection:
@@ -334,7 +334,7 @@ class AsyncHttpAnswers:
             await asyncio.wait(self._undoing, timeout=connect_within(self._patience))
         self._closed = True
         for connection in (*self._idle, *self._busy):
-            connection.hang_up()
+            connection.disconnect()
         self._idle.clear()
 
 

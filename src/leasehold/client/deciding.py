@@ -97,7 +97,7 @@ class PendingCall:
         """Seconds without an answer after which the call fails; None: after `TRIES` or `SILENCES`."""
         self._unheard_since: float | None = None
         """Since when no server has answered, once a try has failed."""
-        self._is_once = call.verb in _ONCE or _ends_whoever_has_it(call)
+        self._is_once = call.verb in _ONCE or _ends_any_lease(call)
         self._tries = self._silences = 0
         self._was_lost = False
         """True if a request was sent whose answer did not arrive."""
@@ -243,7 +243,7 @@ def _giving_up(asked: HttpRequest) -> Steps[None]:
             return
 
 
-def _ends_whoever_has_it(call: Call) -> bool:
+def _ends_any_lease(call: Call) -> bool:
     """Return True for a forced release of a resource: sent again, it would end the lease of the next holder."""
     return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
 

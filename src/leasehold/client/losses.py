@@ -113,7 +113,7 @@ class LossFeed:
         try:
             self._begin(base, request)
         except BaseException as error:
-            self._connection.hang_up()
+            self._connection.disconnect()
             if isinstance(error, OSError):
                 raise NoAnswer(told(base.first, error)) from error
             raise
@@ -155,4 +155,4 @@ class LossFeed:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.hang_up()
+        self._connection.disconnect()

@@ -32,7 +32,7 @@ def ask(
     except NoServer as error:
         raise explained(error, connection.base) from None
     finally:
-        connection.hang_up()
+        connection.disconnect()
 
 
 def _connected(servers: tuple[ServerAddress, ...]) -> SyncConnection:

@@ -109,7 +109,7 @@ class SyncConnection:
         with suppress(OSError):  # it has just been closed by the other side
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close it."""
         self._socket.close()
 
@@ -140,7 +140,7 @@ class HttpAnswers:
     def forget_connections(self) -> None:
         """Close the parent's connections in this forked child, and replace the lock, which may be held."""
         for connection in (*self._idle, *self._busy):
-            connection.hang_up()  # here: the parent's stay open
+            connection.disconnect()  # here: the parent's stay open
         self._idle, self._busy = [], set()
         self._changing = threading.Lock()
 
@@ -202,13 +202,13 @@ class HttpAnswers:
             is_wait = request.body is not None and request.body.get("wait_seconds")
             answer = connection.exchange(render(request, base), time_out, self._progress if is_wait else None)
         except BaseException as error:  # also an interrupt: the server sees it close, and we leave the queue
-            self._give_back(connection, keep=False)
+            self._return(connection, keep=False)
             if self._closed:
                 raise Closed(CLOSED) from None
             if isinstance(error, OSError):
                 raise NoAnswer(told(base.first, error)) from error
             raise
-        self._give_back(connection, keep=connection.keeps)
+        self._return(connection, keep=connection.keeps)
         return answer
 
     def _take(self, base: ServerAddress) -> SyncConnection:
@@ -220,7 +220,7 @@ class HttpAnswers:
                 if not found.is_stale:
                     self._busy.add(found)
                     return found
-                found.hang_up()
+                found.disconnect()
         try:
             made = SyncConnection(base, self._patience)
         except OSError as error:
@@ -229,13 +229,13 @@ class HttpAnswers:
             self._busy.add(made)
         return made
 
-    def _give_back(self, connection: SyncConnection, *, keep: bool) -> None:
+    def _return(self, connection: SyncConnection, *, keep: bool) -> None:
         with self._changing:
             self._busy.discard(connection)
             if keep and not self._closed:
                 self._idle.append(connection)
                 return
-        connection.hang_up()
+        connection.disconnect()
 
     def losses(self) -> LossSource:
         """Return what reports held leases that may be lost."""
@@ -249,7 +249,7 @@ class HttpAnswers:
             for connection in self._busy:
                 connection.interrupt()
         for connection in idle:
-            connection.hang_up()
+            connection.disconnect()
 
 
 def losses_of(servers: tuple[ServerAddress, ...]) -> LossSource:

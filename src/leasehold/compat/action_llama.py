@@ -66,7 +66,7 @@ class LlamaReply(Noun):
 
 
 def bad(message: str, status: int = 400) -> LlamaReply:
-    """A request that cannot be served as it stands."""
+    """Refuse a request that cannot be served as it stands."""
     return LlamaReply(status, {"error": message})
 
 

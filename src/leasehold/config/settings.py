@@ -138,7 +138,7 @@ class Choice(Noun):
         return self.settings.get("people", frozenset())
 
     def rules(self) -> checks.Settings:
-        """The limits of this installation."""
+        """Return the limits of this installation."""
         rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
         if "ttl_max" in self.settings:
             rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))

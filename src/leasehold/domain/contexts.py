@@ -12,7 +12,7 @@ LEVELS = 64
 
 
 def text(value: object) -> str:
-    """The JSON text of a context."""
+    """Return the JSON text of a context."""
     try:
         written = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         length = len(written.encode())

@@ -57,7 +57,7 @@ def parse(raw: object) -> int:
 
 
 def format(us: int) -> str:  # noqa: A001 (read as durations.format, the counterpart of durations.parse)
-    """The duration as `parse` reads it: "2h30m", "1.5s", "250ms", "0s"; a negative one has a minus in front."""
+    """Return the duration as `parse` reads it: "2h30m", "1.5s", "250ms", "0s"; a negative one has a minus in front."""
     if us < 0:
         return f"-{format(-us)}"
     if 0 < us < SECOND:
@@ -96,7 +96,7 @@ def _of_number(seconds: float) -> int:
 
 
 def _of_text(raw: str) -> tuple[int, bool]:
-    """The microseconds, rounded down, and whether nothing but zeros was written."""
+    """Return the microseconds, rounded down, and True if the text has no digit but zeros."""
     text = str.__str__(raw).strip().lower()
     if text.startswith("-"):
         raise _bad("negative", raw, "must not be negative")
@@ -118,7 +118,7 @@ def _sum(text: str, raw: str) -> int:
 
 
 def _next_part(text: str) -> tuple[str, str, str]:
-    """The number, the unit after it, and what follows: "2h30m" is "2", "h" and "30m"."""
+    """Split off the first number and its unit: "2h30m" is "2", "h" and the rest, "30m"."""
     without_number = text.lstrip(_DIGITS + ".")
     number = text[: len(text) - len(without_number)]
     rest = without_number.lstrip("dhms")

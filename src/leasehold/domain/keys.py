@@ -145,7 +145,7 @@ def home(id_: str) -> str:
 
 
 def number(id_: str) -> int:
-    """The fence of a lease's id, the arrival number of a waiter's."""
+    """Return the number in an id: the fence of a lease, the arrival number of a waiter."""
     return int(id_[1:].partition("-")[0])
 
 

@@ -79,7 +79,7 @@ class BadName(ValueError):
 
 
 def parse(raw: object) -> str:
-    """The normalised name; names are the same resource exactly if these are equal. Raises `BadName`.
+    """Return the normalised name: two names are one resource exactly if these are equal. Raises `BadName`.
 
     Scheme, namespace and a URI's authority lose their case. The rest is compared as written, also without Unicode
     normalisation: file systems and services tell `é` from `e` + accent, and the tables differ between versions.
@@ -112,12 +112,12 @@ def prefix(text: str) -> str:
 
 
 def check_space(raw: object) -> str:
-    """The space, such as `default` or `org/project`, compared as written. Raises `BadName`."""
+    """Return the space, such as `default` or `org/project`, as it is written. Raises `BadName`."""
     return _checked(raw, "space", MAX_SPACE)
 
 
 def check_hierarchical(raw: object) -> frozenset[str]:
-    """The configured schemes and namespaces whose names have ancestors, in lower case. Raises `BadName`."""
+    """Return the schemes and namespaces whose names have ancestors, in lower case. Raises `BadName`."""
     if not isinstance(raw, (list, tuple, set, frozenset)):
         raise BadName("not_a_list", f"hierarchical: a list of schemes is needed, not {_kind_of(raw)}")
     return frozenset(_checked_scheme(item) for item in raw)
@@ -283,7 +283,7 @@ def _split(name: str) -> tuple[str, str, str]:
 
 
 def scheme(name: str) -> str:
-    """The scheme or namespace of this (parsed) name; empty for a plain string, also for one with a colon in it."""
+    """Return the scheme or namespace of a parsed name; empty for a plain string, also for one with a colon in it."""
     head, colon, _ = name.partition(":")
     return head if colon and _is_scheme(head) else ""
 
@@ -321,7 +321,7 @@ def _stripe(space: str, number: int) -> str:
 
 
 def _lineage(name: str, hierarchical: Collection[str]) -> list[str]:
-    """The names of a resource's node and of its ancestors, nearest first."""
+    """Return the names of a resource's node and of its ancestors, nearest first."""
     kind, mark, rest = _split(name)
     if kind != "path" and kind not in hierarchical:
         return [name]
@@ -385,7 +385,7 @@ def _reach(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    r"""The name, made inert for a terminal: what is invisible or gives orders becomes `\x1b`, `\u202e`, ..."""
+    r"""Return the name, made inert for a terminal: an invisible or control character becomes `\x1b`, `\u202e`, ..."""
     if name.isprintable() and (name.isascii() or _UNSEEN.isdisjoint(name)):
         return name
     return "".join(one if one.isprintable() and one not in _UNSEEN else ascii(one)[1:-1] for one in name)

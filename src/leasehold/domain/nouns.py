@@ -19,13 +19,13 @@ SECRETS = frozenset(
 
 
 def masked(noun: Any, /) -> str:
-    """The `repr` of a noun or named tuple without its secrets."""
+    """Return the `repr` of a noun or named tuple without its secrets."""
     told = ", ".join(f"{field}={_shown(field, value)}" for field, value in noun._asdict().items())
     return f"{type(noun).__name__}({told})"
 
 
 def _shown(field: str, value: object) -> str:
-    """The `repr` of a field's value, or of a mapping's: without its secrets."""
+    """Return the `repr` of a value of a field or of a mapping, without its secrets."""
     if field in SECRETS and value:
         return "'…'"
     if isinstance(value, dict):
@@ -36,7 +36,7 @@ def _shown(field: str, value: object) -> str:
 
 
 def _place(url: str) -> str:
-    """A URL without its user, password and options."""
+    """Return a URL without its user, password and options."""
     where, question, _ = url.partition("?")
     scheme, mark, rest = where.partition("://")
     _, at, host = rest.rpartition("@")

@@ -67,7 +67,7 @@ def grouped(entries: Iterable[tuple[str, Entry]]) -> Iterator[tuple[str, Record]
 
 
 def apply(record: Record, change: Put | Drop) -> Record:
-    """The record after this change."""
+    """Return the record after this change."""
     return put(record, change.entry) if isinstance(change, Put) else drop(record, change.id)
 
 
@@ -139,7 +139,7 @@ def _leave(waiters: tuple[Waiter, ...], id_: str) -> tuple[Waiter, ...]:
 
 
 def place_of(waiters: tuple[Waiter, ...], id_: str) -> int | None:
-    """Where the waiter of this id stands; None if it does not.
+    """Return the place of the waiter with this id, or None.
 
     Ten thousand may stand in one queue, mostly of one priority: its id then says where to look.
     """
@@ -158,7 +158,7 @@ def _is_uniform(waiters: tuple[Waiter, ...]) -> bool:
 
 
 def place_in(waiters: tuple[Waiter, ...], order: tuple[int, ...]) -> int:
-    """Where a waiter of this order stands or belongs.
+    """Return the place at which a waiter of this order stands or belongs.
 
     A bisection of its own: importing ``bisect`` would cost every one-shot process more than this ever takes.
     """

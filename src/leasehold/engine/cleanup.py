@@ -41,7 +41,7 @@ class Cleanup:
     def count(self, due: Sequence[str], most: int) -> None:
         """Count the records of one sweep, which looks at `most` of them."""
         self._swept += len(due)
-        # The same records twice: sweeping does not change them, so more sweeps will not either.
+        # These records were swept before without a change, so more sweeps will not change them either.
         self.sweeps = self.sweeps and len(due) == most and due != self._due_last
         self._due_last = due
 

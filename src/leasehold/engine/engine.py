@@ -116,10 +116,10 @@ class Engine:
     def _give_up(self, pending: Pending) -> None:
         given = pending.outcome.lease.id if isinstance(pending.outcome, Granted) else pending.waiter
         if given is not None and not self._inbox.is_closed:
-            self._give_back(given, pending)
+            self._release_unwanted(given, pending)
             self.wake()
 
-    def _give_back(self, given: str, pending: Pending) -> None:
+    def _release_unwanted(self, given: str, pending: Pending) -> None:
         from leasehold.engine.waiters import giving_up  # noqa: PLC0415 (rare)
 
         self._inbox.put(giving_up(given, pending))
@@ -322,9 +322,9 @@ class Engine:
             return
         for pending, outcome in zip(asked, lost.result.outcomes, strict=False):
             if isinstance(outcome, Granted):
-                self._give_back(outcome.lease.id, pending)
+                self._release_unwanted(outcome.lease.id, pending)
             elif isinstance(outcome, Queued):
-                self._give_back(outcome.waiter, pending)
+                self._release_unwanted(outcome.waiter, pending)
         del lost.result.outcomes[: len(asked)]
         self._answer([], extra, lost.result)
 

@@ -213,7 +213,7 @@ class Waiters:
                 for pending in [each for each in wait.pendings if not each.is_done]:
                     pending.abandoned = True
                     pending.fail(error)
-                    self.give_back(pending, wait.id)
+                    self.release_unwanted(pending, wait.id)
 
     # ------------------------------------------------------------------------------- after a batch
 
@@ -229,7 +229,7 @@ class Waiters:
         wait.pendings.append(pending)
         pending.waiter = id_
         if pending.abandoned:
-            self.give_back(pending, id_)
+            self.release_unwanted(pending, id_)
 
     def serve(self, result: BatchResult) -> None:
         """Answer the requests that this batch granted."""
@@ -302,7 +302,7 @@ class Waiters:
             if left <= 0 or not isinstance(pending.command, c.Acquire):
                 pending.resolve(_timed_out(wait))
                 # A retry may have moved the place to another process, which must not be granted anything for this one.
-                self.give_back(pending, wait.id)
+                self.release_unwanted(pending, wait.id)
             else:
                 pending.command = pending.command._replace(wait=left)
                 self._put_in(pending)
@@ -314,9 +314,9 @@ class Waiters:
             if not pending.is_done:  # see `fail_overdue`
                 pending.resolve(outcome)
             if pending.abandoned and isinstance(outcome, Granted):
-                self.give_back(pending, outcome.lease.id)
+                self.release_unwanted(pending, outcome.lease.id)
 
-    def give_back(self, pending: Pending, id_: str) -> None:
+    def release_unwanted(self, pending: Pending, id_: str) -> None:
         """Give up the place or the lease of this id, whose caller has disconnected."""
         self._put_in(giving_up(id_, pending))
 

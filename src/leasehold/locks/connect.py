@@ -230,7 +230,7 @@ def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity
 
 
 def open_store(url: str, *, accept_restore: bool = False, why: str = "", is_one_shot: bool = False) -> Store:
-    """Open the store behind a URL; `why` says where the URL comes from, in case that it is wrong.
+    """Open the store behind a URL; `why` says where the URL comes from, in case it is wrong.
 
     `is_one_shot`: this process makes a few calls and ends, so closing must be quick.
     """
@@ -287,7 +287,7 @@ def _git(scheme: str) -> Callable[..., Store]:
 
 
 def sqlite_path(rest: str) -> str:
-    """The file that the part of a `sqlite:` URL after the colon means."""
+    """Return the file that the part of a `sqlite:` URL after the colon means."""
     path, _ = urls.split_options(rest)
     return "/" + path.lstrip("/") if path.startswith("//") else path
 
@@ -297,7 +297,7 @@ def _postgres(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a r
 
 
 def postgres(rest: str, *, is_examined: bool = False) -> PostgresStore:
-    """The store that the part of a `postgresql:` URL after the colon means; left as it is if it is only examined."""
+    """Open the store that the part of a `postgresql:` URL after the colon means. `examined`: change nothing in it."""
     try:
         from leasehold.stores.postgres import PostgresStore  # noqa: PLC0415
     except ImportError as error:
@@ -310,7 +310,7 @@ def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a resto
 
 
 def etcd(rest: str) -> EtcdStore:
-    """The store that the part of an `etcd:` URL after the colon means."""
+    """Open the store that the part of an `etcd:` URL after the colon means."""
     try:
         from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
     except ImportError as error:

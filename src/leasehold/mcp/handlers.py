@@ -10,7 +10,7 @@ from leasehold.domain.outcomes import Granted, Refused
 from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
 from leasehold.mcp.ownership import CallingAgent, Handed, in_its_own_way
-from leasehold.mcp.tickets import Claims, TicketedWaits, given_back
+from leasehold.mcp.tickets import Claims, TicketedWaits, unused
 from leasehold.pictures.waits import together
 from leasehold.requests.checks import resource as resource_name
 from leasehold.wire import shapes as wire
@@ -82,7 +82,7 @@ class ToolHandlers:
         return {**answer, "advice": advice.on_own(own, is_certain=who.is_named)} if own else answer
 
     def _asked(self, party: Party, who: CallingAgent, terms: dict[str, Any]) -> dict[str, Any]:
-        """An acquire as the agents' surfaces make it: an agent with a name of its own gets the lease that it has again.
+        """Return the arguments of an acquire. An agent with its own name gets a lease that it holds already once more.
 
         Its session proves that it has it, or the tokens that were handed out to it here. Agents that nothing tells
         apart are refused instead: one of them must not get a yes for what another holds.
@@ -109,7 +109,7 @@ class ToolHandlers:
     async def leave(self, party: Party) -> None:
         """Release what was granted on a connection that its client ends; leases of sessions live on."""
         for lease, token in self._handed.leave(party.connection).items():
-            await ask(party, "release", given_back(lease, token))
+            await ask(party, "release", unused(lease, token))
 
     async def renew(self, party: Party, agent: str | None, target: str, token: str | None, ttl: float | None) -> Json:
         """Renew a lease."""

@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from leasehold.config.identity import clean_part
 from leasehold.mcp.handlers import ToolHandlers
 from leasehold.mcp.server import build
-from leasehold.mcp.tickets import given_back
+from leasehold.mcp.tickets import unused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -108,7 +108,7 @@ class HttpParty:
         """Release what could not be sent, unless another call with the same ticket has received it or may yet."""
         for lease, token, claims in self.unsent:
             if claims.leave():
-                await asyncio.shield(self.ask("release", given_back(lease, token)))
+                await asyncio.shield(self.ask("release", unused(lease, token)))
 
 
 class Endpoint:

@@ -77,10 +77,10 @@ class TicketedWait:
         except (asyncio.CancelledError, Exception):  # noqa: BLE001 (no call awaits it any more)
             return
         if isinstance(outcome, Granted):
-            await ask(self._party, "release", given_back(outcome.lease.id, outcome.token))
+            await ask(self._party, "release", unused(outcome.lease.id, outcome.token))
 
 
-def given_back(lease: str, token: str) -> dict[str, Any]:
+def unused(lease: str, token: str) -> dict[str, Any]:
     """Return the arguments that release a lease which no client received."""
     return {"lease": lease, "token": token, "status": "cancelled", "error": "its client went away", "session": None}
 

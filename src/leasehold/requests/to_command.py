@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _of_release: Final = itemgetter("lease", "status", "error", "token", "session", "admin")
 _RELEASES: Final = 6
-"""So many arguments these are: who gives all of them, as everybody does, need not have them sorted by their names."""
+"""Number of these arguments. Almost all callers pass every one, and they need no sorting by name."""
 
 
 class Order:
@@ -45,7 +45,7 @@ def order(
     memory: TermsCache | None = None,
     authority: calls.Authority | None = None,
 ) -> Order | Refused:
-    """The command behind a call, or a refusal if these settings forbid it. `memory` knows what others said.
+    """Return the command behind a call, or a refusal if these settings forbid it. `memory` caches checked terms.
 
     Raises `InvalidInput` for an argument that is wrong under any settings.
     """
@@ -172,7 +172,7 @@ def _end_session(
 
 
 def _session(session: object, admin: object, authority: calls.Authority | None) -> tuple[str, c.Proof]:
-    """An admin needs only the session's id; everybody else the secret with it."""
+    """Return a session's id and the proof: an admin needs only the id, all others the secret with it."""
     if admin is None:
         return checks.credential(session)[0], checks.proof(session=session, authority=authority)
     return checks.session_id(session), checks.proof(admin=admin, authority=authority)
@@ -311,7 +311,7 @@ os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never han
 
 
 def draw() -> str:
-    """A fresh secret of 128 bits. Drawn in bulk: a system call for each costs more than the rules."""
+    """Return a fresh secret of 128 bits. They are drawn in bulk: a system call for each costs more than the rules."""
     try:
         return _drawn.pop()
     except IndexError:

@@ -128,7 +128,7 @@ def newest(events: Iterable[Event], limit: int) -> tuple[Event, ...]:
 def place_in(lane: int, before: int, lanes: int) -> Generator[tuple[int, Call], Any, int | None]:
     """Return the number in this lane before which its events come after that one in the merged history.
 
-    None if all of them do. No lane knows the times of another one's events, so it is searched by halves.
+    None if all of them do. No lane knows the times of events in another lane, so it is searched by halves.
     """
     own, number = place_of(before)
     own = min(own, lanes)  # any number is allowed, also one that no event has

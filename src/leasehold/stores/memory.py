@@ -31,7 +31,7 @@ def _wall() -> int:
 
 
 def _no_fault(_point: str) -> None:
-    """Nothing goes wrong."""
+    """Inject no fault."""
 
 
 class Memory:

@@ -48,7 +48,7 @@ encode, encode_whole, decode = _chosen()
 
 
 def encode_lines(values: Sequence[object]) -> bytes:
-    """Each on a line of its own, which JSON never breaks."""
+    """Encode each value on its own line. JSON has no line breaks within a value."""
     if msgspec is not None:
         try:
             return _encoder.encode_lines(values)[:-1]
@@ -58,7 +58,7 @@ def encode_lines(values: Sequence[object]) -> bytes:
 
 
 def spellings(text: str) -> tuple[str, str]:
-    """How `encode` may have written this, with that library or without: as it is, or with escapes for all but ASCII."""
+    """Return the two ways in which `encode` may have written this: as it is, or with escapes for all but ASCII."""
     escaped, plain = in_ascii(text), _in_utf8(text)
     try:
         plain.encode()

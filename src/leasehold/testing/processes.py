@@ -113,7 +113,7 @@ class ProcessAnswers:
 
     def losses(self) -> LossSource:
         """Raise: a child process reports no losses, and a holder learns of one when it renews."""
-        raise Unreachable("a child process tells of no losses")
+        raise Unreachable("a child process reports no losses")
 
     def kill(self) -> None:
         """End the child at once; also if it is stopped."""

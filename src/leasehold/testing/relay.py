@@ -38,9 +38,9 @@ class Relays:
             _start(partial(self._let_in, number, listening))
 
     def cut_off(self, number: int, *, silently: bool = False) -> None:
-        """From now on this one and the others do not reach each other.
+        """Cut this member off from the others.
 
-        Their connections end, and new ones come to nothing; or silently: none ends, and nothing gets through. Data
+        Their connections end, and new ones fail; or, silently, none ends and nothing gets through. Data
         under way then arrives late, as in a network, if both sides still want it after `heal`.
         """
         with self._changed:
@@ -57,7 +57,7 @@ class Relays:
             self._changed.notify_all()
 
     def lets_pass(self, line: _RelayedConnection) -> bool:
-        """Whether something may go along there; if nobody is to notice that it may not, only once it may."""
+        """Return True if data may pass. While a silent cut lasts, wait instead of returning False."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or not (self._parts(line) and self._is_silent))
             return not (self._is_closed or self._parts(line))
@@ -78,7 +78,7 @@ class Relays:
             _start(line.serve)
 
     def connect(self, number: int) -> socket.socket:
-        """To the member itself."""
+        """Connect to the member itself."""
         return socket.create_connection((SELF, self._goals[number]), 5)
 
     def number_of(self, head: bytes) -> int | None:
@@ -88,18 +88,18 @@ class Relays:
         return self.ports.index(port) if port in self.ports else None
 
     def forget(self, line: _RelayedConnection) -> None:
-        """It has ended."""
+        """Forget a connection that has ended."""
         with self._changed:
             self._lines.discard(line)
 
     def close(self) -> None:
-        """Everything ends. Idempotent."""
+        """End everything. Idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
             lines = tuple(self._lines)
         for listening in self._listening:
-            _hang_up(listening)
+            _shut_down(listening)
             listening.close()
         for line in lines:
             line.end()
@@ -149,9 +149,9 @@ class _RelayedConnection:
 
     def end(self) -> None:
         """Close both connections."""
-        _hang_up(self._near)
+        _shut_down(self._near)
         if self._far is not None:
-            _hang_up(self._far)
+            _shut_down(self._far)
 
 
 def _start(work: Callable[[], None]) -> threading.Thread:
@@ -160,6 +160,6 @@ def _start(work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def _hang_up(sock: socket.socket) -> None:
+def _shut_down(sock: socket.socket) -> None:
     with suppress(OSError):  # it is gone already
         sock.shutdown(socket.SHUT_RDWR)

@@ -26,7 +26,7 @@ _RUN = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def user() -> str | None:
-    """The user that such a server runs as; None: the one that we are, which is not root."""
+    """Return the user that such a server runs as; None: the present one, which is not root."""
     return NOBODY if os.geteuid() == 0 else None
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 START = 1_000_000 * SECOND
 """The time at which a new world begins."""
 ROUNDS = 8
-"""How often a sweep may find something new to do before that counts as a rule that never comes to rest."""
+"""How often a sweep may find something new to do before that counts as a rule that never ends."""
 
 
 class World:
@@ -86,7 +86,7 @@ class World:
         raise AssertionError(f"sweeping does not end: {self.due()} are due again and again")
 
     def entries(self, key: str) -> Iterator[Entry]:
-        """Everything under this key."""
+        """Return everything under this key."""
         record = self.records.get(key, EMPTY)
         yield from record.holds.values()
         yield from record.waiters

@@ -64,9 +64,13 @@ SHAPES: dict[str, Entry] = {
         "sessions.SessionEnded",
         (("session", "text"), ("ended", "flag"), ("released", "text[]")),
     ),
-    "Cleared": ("Whether a closure was lifted.", "outcomes.Cleared", (("resources", "text[]"), ("cleared", "flag"))),
+    "Cleared": (
+        "The result of opening a closed resource.",
+        "outcomes.Cleared",
+        (("resources", "text[]"), ("cleared", "flag")),
+    ),
     "TrespassReported": (
-        "Whether the history has the trespass.",
+        "The result of reporting a trespass.",
         "outcomes.TrespassReported",
         (("lease", "text"), ("reported", "flag")),
     ),
@@ -81,7 +85,7 @@ SHAPES: dict[str, Entry] = {
         "api_keys.KeyRotated",
         (("key", "Key"), ("credential", "text"), ("before", "Key")),
     ),
-    "KeyRevoked": ("Whether there was such a key.", "api_keys.KeyRevoked", (("key", "text"), ("revoked", "flag"))),
+    "KeyRevoked": ("The result of revoking a key.", "api_keys.KeyRevoked", (("key", "text"), ("revoked", "flag"))),
     "Held": (
         "Another holder has it, or is before you; or the wait is over.",
         "outcomes.Held",

@@ -48,7 +48,7 @@ _SESSION = (
 
 
 def _contended(it: Graph, _now: int) -> list[dict[str, object]]:
-    """Each resource that is waited for, with the agents that hold it and those that want it, as the edges tell."""
+    """Return each resource that agents wait for, with those that hold it and those that want it, by the edges."""
     spaces = {agent.id: agent.space for agent in it.agents}
     found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
     for each in it.edges:

@@ -80,7 +80,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "slots": ("How many may hold it at the same time.", 1),
     "space": ("The tenant that the name lives in.", "default"),
     "started_at": ("When it began.", _AT),
-    "state": ("Whether it is held, waited for, or closed after an unclean end.", "held"),
+    "state": ("The state: held, waited for, or closed after an unclean end.", "held"),
     "status": ("The status of the run.", "running"),
     "swept": ("Expired records that were removed.", 3),
     "ticket": ("Send it as the `request_id` of the same acquire to keep your place.", "t0123456789abcdef"),

@@ -15,7 +15,7 @@ from leasehold.domain.outcomes import Granted
 from leasehold.stores.postgres import PostgresStore
 from leasehold.stores.postgres.address import parse
 from leasehold.testing.conformance import Conformance, Connections
-from leasehold.testing.conformance.asking import PATIENCE, give_back, take, until, wait_for
+from leasehold.testing.conformance.asking import PATIENCE, release, take, until, wait_for
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.lending import free_port
 from tests.kit.listening import listening
@@ -50,9 +50,9 @@ def test_no_notification_without_a_waiter_elsewhere(url: str) -> None:
     with _overheard(url) as ear, leasehold.connect(url, holder="ada") as locks:
         held = take(locks, "r")
         asking = wait_for(locks, "r", holder="bob")
-        give_back(locks, held)
+        release(locks, held)
         assert isinstance(asking.answer(), Granted)
-        give_back(locks, take(locks, "other"))
+        release(locks, take(locks, "other"))
         assert _heard(ear, url) == []
 
 
@@ -64,7 +64,7 @@ def test_the_server_of_a_promoted_waiter_is_notified(url: str) -> None:
     ):
         held = take(one, "r")
         asking = wait_for(two, "r")
-        give_back(one, held)
+        release(one, held)
         assert isinstance(asking.answer(), Granted)
         told = _heard(ear, url)
         assert len(told) == 1
@@ -96,7 +96,7 @@ def test_with_all_notifications_lost_a_waiter_is_still_served(url: str) -> None:
     with leasehold.connect(url, holder="ada") as one, leasehold.connect(deaf, holder="bob") as two:
         held = take(one, "r")
         asking = wait_for(two, "r")
-        give_back(one, held)
+        release(one, held)
         assert isinstance(asking.answer(), Granted)
 
 
@@ -120,10 +120,10 @@ def test_behind_a_pooler_a_waiter_elsewhere_is_served(url: str) -> None:
         for _ in range(5):
             held = take(one, "r")
             asking = wait_for(two, "r")
-            give_back(one, held)
+            release(one, held)
             served = asking.answer()
             assert isinstance(served, Granted)
-            give_back(two, served)
+            release(two, served)
 
 
 class TestBehindAPooler(Conformance if IS_PROOF else Fences):  # type: ignore[misc] # one or the other

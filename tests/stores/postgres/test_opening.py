@@ -18,7 +18,7 @@ from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, journal
 from leasehold.stores.postgres.address import parse
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
-from leasehold.testing.conformance.asking import expect, give_back, leases_of, take, wait_for
+from leasehold.testing.conformance.asking import expect, leases_of, release, take, wait_for
 from leasehold.testing.lending import free_port
 from leasehold.testing.postgres import QUICK, Postgres
 from tests.kit.postgres import server
@@ -42,7 +42,7 @@ def test_a_schema_may_have_a_name_that_means_something_to_postgresql(name: str) 
         with leasehold.connect(url, holder="ada") as one, leasehold.connect(url, holder="bob") as two:
             held = take(one, "r")
             waiting = wait_for(two, "r")
-            give_back(one, held)
+            release(one, held)
             assert isinstance(waiting.answer(), leasehold.Granted)
             assert len(expect(tuple, two.history())) >= 3
             two.gc()

@@ -1,7 +1,7 @@
 """Every promise about who gets what, when, written once. Pure: no clock, no I/O, no logging.
 
 ``step`` is the only way in. It sees the records it is given, at the time it is given, and answers with an
-outcome, the changes that lead there and the events that tell of them; or with ``NeedRecords``: the keys of
+outcome, the changes that lead there and the events that report them; or with ``NeedRecords``: the keys of
 records that it has to see first. It is then run again from the start with those as well.
 """
 
@@ -91,7 +91,7 @@ _RULES: Final[dict[type, Callable[[Draft, Any], Outcome]]] = {
 
 
 def _load_rare_rules() -> None:
-    """The rules that a plain acquire or release does not need are imported when one of them is asked for."""
+    """Import the rules that a plain acquire or release does not need. Called when one of them is needed."""
     from leasehold.domain.rules import (  # noqa: PLC0415
         admin,
         keyring,

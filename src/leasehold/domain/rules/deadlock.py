@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def find_cycle(actor: str, waits_of: WaitsOf, wait: Wait | None = None) -> tuple[str, ...] | None:
-    """The shortest cycle through `actor`, as actor, resource, actor, resource, …; None if it can go on some day.
+    """Return the shortest cycle through `actor`, as actor, resource, actor, …; None if it can go on some day.
 
     None also when it merely waits for others who are deadlocked among themselves: that cycle has had its
     victim, and a second one would help nobody. With `wait`, one of the actor's waits, only cycles that begin
@@ -77,7 +77,7 @@ def _needs(waits: Iterable[Wait]) -> Iterable[Need]:
 
 
 def _not_followed(need: Need, followed: dict[int, int]) -> Sequence[str]:
-    """The blockers that nobody has followed yet; from now on they count as followed."""
+    """Return the blockers that no search has followed yet, and count them as followed."""
     line, size = id(need.blockers), need.size
     start = followed.get(line, 0)
     if size <= start:
@@ -90,7 +90,7 @@ def _not_followed(need: Need, followed: dict[int, int]) -> Sequence[str]:
 
 
 def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
-    """Each place in each line is looked at once or twice: who becomes live lets those behind it look further."""
+    """Return the actors that can go on, in linear time: each place in each line is examined at most twice."""
     lines: dict[tuple[int, int], _SharedNeed] = {}
     freed = [actor for actor, waits in graph.items() if not _open(actor, waits, lines)]
     places: dict[str, list[tuple[_SharedNeed, int]]] = {}
@@ -102,7 +102,7 @@ def _live(graph: dict[str, Sequence[Wait]]) -> set[str]:
         here = freed.pop()
         live.add(here)
         for line, place in places.get(here, ()):
-            for met in line.let_go(place, live):
+            for met in line.pass_live(place, live):
                 actor = met.count_down()
                 if actor is not None:
                     freed.append(actor)
@@ -120,7 +120,7 @@ class _Count:
         self.actor = actor
 
     def count_down(self) -> str | None:
-        """The actor that is live by that, if it is the last thing that it missed."""
+        """Count one need as met. Return the actor if that was the last need that it missed: it is live."""
         self.missing -= 1
         if self.missing:  # or it was met before, and goes on below zero
             return None
@@ -147,14 +147,14 @@ class _SharedNeed:
         """Which of the places that were passed count as stuck."""
 
     def begin(self) -> Sequence[str]:
-        """With nobody live. Whoever matters here, by their places."""
+        """Begin with no actor live. Return the blockers that matter here, by their places."""
         self.waiting.sort(key=_first_of, reverse=True)
         size = self.waiting[0][0]
         self._counts = bytearray(size)
         self._pass(frozenset())
         return self._blockers[:size]
 
-    def let_go(self, place: int, live: AbstractSet[str]) -> list[_Count]:
+    def pass_live(self, place: int, live: AbstractSet[str]) -> list[_Count]:
         """Whoever stands at this place is live: what is met by that."""
         if not self._counts[place]:
             return []  # not passed yet

@@ -120,7 +120,7 @@ def _remember(draft: Draft, node: str, end: End) -> None:
 
 
 def why_gone(draft: Draft, lease: str) -> str:
-    """The reason why this lease is no longer there."""
+    """Return the reason why this lease is no longer there."""
     end = end_of(draft, lease)
     if end is not None:
         return end.reason

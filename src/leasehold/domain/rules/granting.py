@@ -142,7 +142,7 @@ def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[in
 
 
 def slots_clash(draft: Draft, ask: LeaseRequest) -> int | None:
-    """The number of slots under which the resource is held, if this request names another; of choices, if each is."""
+    """Return the slots of the present holders if this request names another number; of choices, if all clash."""
     if ask.mode != SLOTS:
         return None
     clashes = [_clash_on(draft, option, ask.slots) for option in ask.options]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add(draft: Draft, command: AddKey) -> Outcome:
-    """A new key; its id must be new, so that no key is ever replaced in passing."""
+    """Add a key. Its id must be new, so that no key is ever replaced in passing."""
     where = keys.key(command.id)
     if command.id in draft.record(where).notes:
         return Refused("conflict", "id", "there is a key of this id already; take another id")

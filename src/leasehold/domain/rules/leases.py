@@ -52,7 +52,7 @@ def is_within(ask: LeaseRequest, authority: Authority | None) -> bool:
 
 
 def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bool:
-    """Only the token, its session's secret or an admin may touch a lease, and only within the bounds of its key."""
+    """Return True for the token, the session's secret or an admin, if the name is within the bounds of the key."""
     if not is_within(ask, proof.authority):
         return False
     if proof.admin is not None or (proof.token is not None and proof.token in ask.tokens):
@@ -102,7 +102,7 @@ def renew(draft: Draft, command: Renew) -> Outcome:
 
 
 def renewed(draft: Draft, hold: Hold, ask: LeaseRequest, ttl: int | None = None) -> tuple[Hold, LeaseRequest]:
-    """The lease with its clock set back."""
+    """Return the lease with a full TTL from now on."""
     if ttl is not None:
         ask = ask._replace(ttl=ttl)
     return rewrite(draft, hold, ask, expiry(draft, hold.actor, ask)), ask
@@ -127,15 +127,15 @@ def release(draft: Draft, command: Release) -> Outcome:
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
-    give_back(draft, hold, ask, command.status, command.error, command.proof)
+    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)
     settle(draft)
     return Released(command.lease, True, command.status, ask.options[0].resources)
 
 
-def give_back(
+def end_cleanly(
     draft: Draft, hold: Hold, ask: LeaseRequest, status: str, error: str | None = None, proof: Proof | None = None
 ) -> None:
-    """A clean end, with its outcome in the history, and whose it was if it was not the holder's."""
+    """End a lease cleanly. The history says how the work ended, and who ended it if that was not the holder."""
     told: dict[str, object] = {"status": status, "error": error}
     if proof is not None and proof.admin is not None:
         told["by"] = proof.admin

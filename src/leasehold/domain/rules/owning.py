@@ -32,7 +32,7 @@ def is_own(draft: Draft, hold: Hold, ask: LeaseRequest, actor: str, shown: tuple
 
 
 def own_lease(draft: Draft, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> Hold | None:
-    """The home of a live lease of the caller's own that covers the request, or one of its choices."""
+    """Find a live lease of the caller's own that covers the request, or one of its choices."""
     if ask.session is None and not shown:
         return None
     for option in ask.options:

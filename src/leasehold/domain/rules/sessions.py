@@ -18,7 +18,7 @@ from leasehold.domain.rules.granting import (
     settle,
     waiting_for,
 )
-from leasehold.domain.rules.leases import NOT_ALLOWED, give_back, live_lease, renewed, still_held
+from leasehold.domain.rules.leases import NOT_ALLOWED, end_cleanly, live_lease, renewed, still_held
 from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ def _may(session: Session, proof: Proof) -> bool:
 
 
 def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
-    """The session and all of its leases get a full TTL again, in one transaction."""
+    """Renew a session and all of its leases in one transaction."""
     session = session_of(draft, command.actor)
     if session is None:
         end_lapsed(draft, command.actor)
@@ -123,7 +123,7 @@ def _end_lease(draft: Draft, hold: Hold, ask: LeaseRequest, command: EndSession)
     """
     by = command.proof.admin
     if by is None or hold.ticket is not None:
-        give_back(draft, hold, ask, "cancelled", "its session ended")
+        end_cleanly(draft, hold, ask, "cancelled", "its session ended")
     else:
         take_away(draft, hold, by, command.reason or "its session was ended", command.proof.authority)
 

@@ -26,7 +26,7 @@ RETRY_AT_MOST = 30 * SECOND
 
 
 def held(draft: Draft, ask: LeaseRequest, order: tuple[int, ...], actor: str = "", shown: tuple[str, ...] = ()) -> Held:
-    """The refusal of a request that is not granted now. `actor` and `shown` prove which leases are the caller's own."""
+    """Return the refusal of a request that is not granted now. `actor` and `shown` prove what is the caller's."""
     blockers = blockers_of(draft, ask, order, actor, shown)
     ends = (each.until_us for each in blockers if each.state != "waiting" and not each.is_kept_alive)
     first_end = min(ends, default=draft.now + RETRY_AT_MOST)

@@ -29,7 +29,7 @@ FIRST = (-FOREVER, 0)
 
 
 def cycle_closed_by(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> tuple[str, ...] | None:
-    """The cycle (holder, resource, holder, resource, …) that this request would close by waiting.
+    """Return the cycle (holder, resource, holder, …) that this request would close by waiting.
 
     Worth asking only of one that `may_close_cycle`.
     """
@@ -90,7 +90,7 @@ class WaitGraph:
         self._patterned: dict[str, bool] = {}
 
     def named(self, cycle: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        """The same cycle with the actors' names."""
+        """Return this cycle with the actors' names."""
         if cycle is None:
             return None
         return tuple(self.names[each] if place % 2 == 0 else each for place, each in enumerate(cycle))
@@ -222,7 +222,7 @@ class _Rivals:
         self._places: dict[str, list[int]] = {}
 
     def add(self, rival: Rival) -> None:
-        """One more, behind all others."""
+        """Add a rival behind all others."""
         self._places.setdefault(rival.actor, []).append(len(self.actors))
         self.actors.append(rival.actor)
         self.orders.append(rival.order)
@@ -239,7 +239,7 @@ class _ClaimRivals:
         self.others = _Rivals()
         self.counted = _Rivals()
         self.looked_at = 0
-        """So many of the queue."""
+        """Length of the part of the queue that is blocked."""
         self.seen: tuple[int, ...] = FIRST
         """Everybody before this place is in here."""
 
@@ -289,7 +289,7 @@ class _Searched(WaitGraph):
 
 
 def _shared_need(seeker: Seeker, resource: str, line: _Rivals, spare: int) -> Need | None:
-    """All of those ahead but so many have to give way; nobody waits for itself, but what it has is not free either."""
+    """Return the need that all rivals ahead but `spare` give way; an actor never waits for itself."""
     if len(line.actors) <= spare:
         return None
     first = bisect_left(line.orders, seeker.order)
@@ -315,7 +315,7 @@ class _Considered(_Searched):
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
 
     def _newcomer_ahead(self, spot: SoughtNode, order: tuple[int, ...]) -> list[Rival]:
-        """The request that is being considered, where its priority would put it before an older waiter.
+        """Return the request under consideration if its priority would put it before an older waiter.
 
         It does not hold up an actor that only polls yet: if that goes on, the next poll will close the cycle.
         """

@@ -23,7 +23,7 @@ from leasehold.domain.rules.granting import (
     waiting_for,
 )
 from leasehold.domain.rules.keyring import expire
-from leasehold.domain.rules.leases import give_back, is_entitled, is_within, live_lease
+from leasehold.domain.rules.leases import end_cleanly, is_entitled, is_within, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
 from leasehold.domain.rules.telling import held, queued
 from leasehold.domain.timestamps import SECOND
@@ -67,7 +67,7 @@ def check(draft: Draft, command: Check) -> Outcome:
 
 
 def _gone(draft: Draft, command: Check) -> Outcome:
-    """It left the queue with its session; or it was dropped, or its caller asked again elsewhere."""
+    """Answer a waiter that is no longer queued: its session is over, or it was dropped or asked again elsewhere."""
     ask = command.ask
     if ask.session is not None and session_of(draft, keys.actor(ask.space, ask.holder, ask.session)) is None:
         return SESSION_OVER
@@ -132,7 +132,7 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
         if is_received and not is_requester and not is_entitled(draft, hold, ask, command.proof):
             settle(draft)
             return IS_GRANTED
-        give_back(draft, hold, ask, "cancelled", "the request was cancelled", command.proof)
+        end_cleanly(draft, hold, ask, "cancelled", "the request was cancelled", command.proof)
         was = "granted"
     if command.request is not None:
         draft.put(command.request, Request(REQUEST, None, "", draft.now + CANCELLED_MEMORY))
@@ -149,7 +149,7 @@ def _became(draft: Draft, command: Cancel) -> str | None:
 
 
 def _unnoted(draft: Draft, command: Cancel) -> str | None:
-    """The lease that came of the first copy of a request, which alone knows that it did."""
+    """Find the lease that the first copy of a request was granted: only the lease itself names that request."""
     if command.actor is None:
         return None
     for id_ in refs_of(draft, command.actor, keys.is_lease_id):
@@ -198,7 +198,7 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
         draft.put(keys.home(entry.id), entry._replace(ask=entry.ask._replace(tokens=others)))
         return Done()
     if isinstance(entry, Hold):
-        give_back(draft, entry, entry.ask, "cancelled", "its caller is gone")
+        end_cleanly(draft, entry, entry.ask, "cancelled", "its caller is gone")
     else:
         leave(draft, entry, entry.ask)
         draft.tell("cancelled", entry.ask, waiter=entry.id, reason="its caller is gone")
@@ -209,7 +209,7 @@ def give_up(draft: Draft, command: GiveUp) -> Outcome:
 
 
 def beat(draft: Draft, command: Beat) -> Outcome:
-    """The engine's waiters are alive for another while, or it has none left."""
+    """Keep the engine's waiters alive for another while, or note that it has none left."""
     if command.life is not None:
         draft.put(command.engine, Presence(PRESENCE, draft.now + command.life))
     else:
@@ -246,7 +246,7 @@ def _drop_old_notes(draft: Draft, key: str) -> None:
 
 
 def _is_in_use(draft: Draft, request: Request) -> bool:
-    """A request_id is not forgotten while its lease or its wait lives."""
+    """Return True while the lease or the wait of this request_id lives: it must not be forgotten then."""
     became = request.became
     if became is None or not (keys.is_lease_id(became) or keys.is_waiter_id(became)):
         return False

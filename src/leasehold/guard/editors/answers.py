@@ -59,7 +59,7 @@ def _gemini(call: HookCall, decision: Decision) -> Json | None:
 
 
 def _copilot(call: HookCall, decision: Decision) -> Json | None:
-    """The command line reads the outer fields, VS Code those of `hookSpecificOutput`."""
+    """Answer in both ways: the command line reads the outer fields, VS Code those of `hookSpecificOutput`."""
     if decision.allowed or call.moment == AFTER:
         return _claude(call, decision)
     denial = _denial(decision)
@@ -72,7 +72,7 @@ def _opencode(call: HookCall, decision: Decision) -> Json | None:
 
 
 def _windsurf(call: HookCall, decision: Decision) -> Json | None:
-    """Nothing on standard output: a denial is exit code 2 with its reason on standard error."""
+    """Answer by exit code: 2 denies, with the reason on standard error. Standard output stays empty."""
     del call, decision
     return None
 

@@ -94,7 +94,7 @@ def credential(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
 
 
 def known(occasion: HookCall, env: Mapping[str, str], scope: str) -> tuple[KnownLease, ...]:
-    """The leases that hooks of this agent took, and of whose loss it was not told."""
+    """Return the leases that hooks of this agent took and whose loss it has not learned yet."""
     try:
         lines = _kept(_file(occasion, env, scope))[1:]
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def known(occasion: HookCall, env: Mapping[str, str], scope: str) -> tuple[Known
 
 
 def remember(occasion: HookCall, env: Mapping[str, str], scope: str, decision: Decision) -> None:
-    """Append what this hook took, and which losses it told, for the next hooks; several may do so at once."""
+    """Append what this hook took, and which losses it reported, for the next hooks; several may do so at once."""
     lines = [*(f"{each.lease} {each.name}" for each in decision.taken), *decision.lost]
     if not lines:
         return
@@ -125,7 +125,7 @@ def remember(occasion: HookCall, env: Mapping[str, str], scope: str, decision: D
 
 
 def _draw(path: str) -> str:
-    """Create a secret. If another hook was quicker, use that one's."""
+    """Create a secret. If another hook was quicker, use its secret."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     secret = os.urandom(16).hex()
     draft = f"{path}.{os.getpid()}"

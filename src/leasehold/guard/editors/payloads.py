@@ -46,7 +46,7 @@ class HookCall(Noun):
     mcp: str = ""
     """The name of the MCP tool that is used, without its server's; empty for our own and for a built-in tool."""
     is_heard: bool = True
-    """Whether the model gets the answer: some agents drop those to some of their events."""
+    """True if the model gets the answer: some agents drop those to some of their events."""
 
 
 def read(editor: str, text: str) -> HookCall:

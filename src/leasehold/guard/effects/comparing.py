@@ -30,7 +30,7 @@ def changed(before: TreePicture, after: TreePicture) -> list[str]:
 
 
 def state_in(after: TreePicture, path: str) -> State:
-    """Return the state of a file in this picture, or now if git did not tell of it."""
+    """Return the state of a file in this picture, or now if git did not report it."""
     return after.states[path] if path in after.states else state_of(after.root, path)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TAKEN_MOST = 256
 """Of more free paths than this, changed by one call, the rest is not leased, and a message says so."""
 TOLD_MOST = 10
-"""So many paths are named in one message; more are counted."""
+"""Paths that are named in one message; more are counted."""
 
 
 class _Recorded(Noun):

@@ -73,7 +73,7 @@ def _watching(seen: TreePicture, paths: Iterable[str]) -> TreePicture:
 
 
 def _watched(root: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files of these paths that git's status does not tell of: what they name, and what is ignored there."""
+    """Yield the files of these paths that git's status leaves out: what they name, and what is ignored there."""
     folders = []
     for path in paths:
         if path == "." or os.path.isdir(os.path.join(root, path)):  # noqa: PTH112 (see the module)

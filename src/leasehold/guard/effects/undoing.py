@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leasehold.guard.effects.picture import TreePicture
 
 COPIES_MOST, COPY_BYTES = 64, 4 * 1024 * 1024
-"""So many held files are copied before a call, each of at most this size: those that differ from their commit."""
+"""Held files that are copied before a call, each of at most this size: those that differ from their commit."""
 ABSENT = ""
 """The content of a file that does not exist."""
 

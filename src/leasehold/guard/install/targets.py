@@ -41,7 +41,7 @@ class Target(NamedTuple):
     commands: tuple[str, ...] = ("command",)
     """The fields of a hook that have its command."""
     typed: bool = True
-    """Whether a hook says that it is a command."""
+    """True if a hook says that it is a command."""
     more: tuple[tuple[str, object], ...] = ()
     """Other fields of a hook."""
     todo: str = ""

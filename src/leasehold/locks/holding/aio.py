@@ -193,7 +193,7 @@ class Block:
             release=self._is_last(),
             stopped=(*STOPPED, asyncio.CancelledError),
         )
-        interrupted = await self._give_back(script) or interrupted
+        interrupted = await self._release(script) or interrupted
         if interrupted is not None:
             raise interrupted
         if is_ours and self._held.lost is not None:
@@ -208,7 +208,7 @@ class Block:
             return interrupted
         return None
 
-    async def _give_back(self, script: Steps[None]) -> asyncio.CancelledError | None:
+    async def _release(self, script: Steps[None]) -> asyncio.CancelledError | None:
         """Release it, also if this task is cancelled meanwhile; hands back that cancellation.
 
         In a task of its own: a release that is cancelled with its block would leave the lease until it expires. A

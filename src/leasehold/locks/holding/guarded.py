@@ -23,7 +23,7 @@ _current: ContextVar[HeldLease] = ContextVar("leasehold.current_lease")
 
 
 def current_lease() -> HeldLease:
-    """The lease of the innermost guarded function that is running; raises `LookupError` outside of one."""
+    """Return the lease of the innermost guarded function that is running. Raises `LookupError` outside of one."""
     try:
         return _current.get()
     except LookupError:
@@ -33,7 +33,7 @@ def current_lease() -> HeldLease:
 def guarded(
     locks: Locks, resources: str | Sequence[str], asked: Mapping[str, Any]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The decorator for plain functions."""
+    """Return the decorator for plain functions."""
     _check_options(locks, resources, asked)
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,7 +57,7 @@ def guarded(
 def async_guarded(
     locks: AsyncLocks, resources: str | Sequence[str], asked: Mapping[str, Any]
 ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
-    """The decorator for coroutine functions."""
+    """Return the decorator for coroutine functions."""
     _check_options(locks, resources, asked)
 
     def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -125,7 +125,7 @@ class NameTemplates:
         self._parts = [list(self._parse(template)) for template in templates]
 
     def fill(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str | list[str]:
-        """The names for one call."""
+        """Return the names for one call."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         names = [

@@ -158,13 +158,13 @@ def take(asked: Mapping[str, Any], clock: Clock = steady) -> Steps[HeldLease]:
     except GeneratorExit:
         raise
     except BaseException as error:
-        yield from give_back(outcome.lease.id, outcome.token, error)
+        yield from release_unused(outcome.lease.id, outcome.token, error)
         raise
     return HeldLease(outcome, tenure)
 
 
 def _sound(granted: Granted, sent: float, clock: Clock) -> Steps[Tenure]:
-    """The tenure of a new lease; if much of it had passed when the answer came, as in a queue, it is renewed first."""
+    """Return the tenure of a new lease. Renew it first if much of its TTL had passed when the answer came."""
     lease = granted.lease
     tenure = Tenure(lease, sent, clock)
     if tenure.pause() > 0:
@@ -184,8 +184,8 @@ def _sound(granted: Granted, sent: float, clock: Clock) -> Steps[Tenure]:
         raise LeaseLost(lease.id, answer.reason if isinstance(answer, Lost) else answer.message)
 
 
-def give_back(lease: str, token: str, error: BaseException, why: str = "never handed out: ") -> Steps[None]:
-    """It was granted but could not be handed out, because of `error`; or it is not sure that it was released."""
+def release_unused(lease: str, token: str, error: BaseException, why: str = "never handed out: ") -> Steps[None]:
+    """Release a lease that was granted but not handed out, because of `error`, or that may not be released yet."""
     told = {"status": "cancelled", "error": why + described(error)}
     try:
         yield ("release", {"lease": lease, "token": token, **told})
@@ -243,7 +243,7 @@ def _ending(
 
 
 def described(error: BaseException) -> str:
-    """The exception's type and message, even of one that cannot be printed."""
+    """Return the exception's type and message, even of one that cannot be printed."""
     from traceback import format_exception_only  # noqa: PLC0415 (only when something went wrong)
 
     return "".join(format_exception_only(error)).strip()

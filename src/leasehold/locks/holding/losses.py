@@ -37,7 +37,7 @@ MOST_OF_THE_TIME = 4
 
 
 def watch_of(locks: Locks | AsyncLocks) -> LossWatch:
-    """The watch of these locks in this process: its thread does not survive a fork."""
+    """Return this process's watch of these locks. Its thread does not survive a fork, so a child gets another."""
     if locks._losses is None or locks._losses.is_forked:
         locks._losses = LossWatch(locks._answers.losses)
     return locks._losses
@@ -146,7 +146,7 @@ class LossWatch:
                     self._hint(id_)
 
     def _hint(self, id_: str) -> None:
-        """Of a lease, or of a session with all of its leases; also of those that are newer than the look."""
+        """Give a hint for a lease, or for every lease of a session, also for leases added since the last poll."""
         with self._changing:
             ids = [id_] if id_ in self._leases else [each.id for each in self._leases.values() if each.session == id_]
             hints = [hint for lease in ids for hint in self._hints[lease]]

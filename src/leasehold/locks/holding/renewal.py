@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DRIFT = 1 / 1_000
 """So much of a life is not counted on: the store's clock may run a little faster than ours."""
 RENEWALS = 3
-"""So many tries has a life: a lease is renewed after the first third of it."""
+"""Tries in one TTL: a lease is renewed after the first third of it."""
 SHORTEST_PART = 30
 """The end of a session cuts a lease short; even then it is not renewed more often than this part of its TTL,"""
 LATEST_PART = 2
@@ -58,7 +58,7 @@ class Term(Noun):
 
 
 def term(lease: Lease, sent: float) -> Term:
-    """The term of a lease that was seen like this by an answer to what was sent at `sent`."""
+    """Return the term of a lease, by the answer to a request that was sent at `sent`."""
     life = max(0, lease.expires_us - lease.as_of_us) / SECOND * (1 - DRIFT)
     part = lease.ttl_us / SECOND / SHORTEST_PART
     retry = min(max(part, SHORTEST_RETRY), LONGEST_RETRY)
@@ -125,7 +125,7 @@ class Tenure:
                 self._renew_at = self._term.renew_at if sent >= self._doubted_at else sent
 
     def doubt(self) -> None:
-        """There is a hint that it is lost: renew it now, to find out."""
+        """Renew now: a hint says that the lease may be lost."""
         with self._changing:
             self._renew_at = self._doubted_at = self._clock()
 
@@ -136,13 +136,13 @@ class Tenure:
             self._renew_at = self._clock() + self._term.retry
 
     def lose(self, reason: str, cause: Exception | None = None) -> None:
-        """It is over; the first reason counts."""
+        """Note that the lease is lost. The first reason counts."""
         with self._changing:
             if self._reason is None:
                 self._reason, self.cause = reason, cause
 
     def learn_release(self, answer: Released | Refused) -> None:
-        """The store's answer to the release: it was there until now, or it had been gone before."""
+        """Take the store's answer to the release. If the lease was gone before, it counts as lost."""
         if not isinstance(answer, Released):
             self.lose(answer.message)
         elif not answer.released:

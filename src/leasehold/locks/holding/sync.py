@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput, LeaseLost, StoreError
-from leasehold.locks.holding.held import FORKED, check_asked, check_on_lost, give_back, leave, take
+from leasehold.locks.holding.held import FORKED, check_asked, check_on_lost, leave, release_unused, take
 from leasehold.locks.holding.losses import watch_of
 from leasehold.locks.holding.renewal import LOOK_AGAIN, steady
 from leasehold.steps import drive
@@ -71,7 +71,7 @@ class Lock:
         try:
             return keeper.keep(held, self._on_lost)
         except BaseException as error:
-            perform(give_back(held.id, held.token, error), self._locks)
+            perform(release_unused(held.id, held.token, error), self._locks)
             raise
 
     def __exit__(
@@ -85,7 +85,7 @@ class Lock:
         except KeyboardInterrupt as interrupt:
             # Release now: otherwise the lease would stay, and perhaps be renewed for ever.
             if not kept.held.is_forked and keeper_of(self._locks).forget(kept):
-                perform(give_back(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
+                perform(release_unused(kept.held.id, kept.held.token, interrupt, why=""), self._locks)
             raise
         finally:
             self._kept = None
@@ -95,7 +95,7 @@ class Lock:
         if kept.held.is_forked:  # touch nothing: it is the parent's, and so is whatever its threads had locked
             refuse_fork(kept.held, error)
             return
-        is_last = keeper_of(self._locks).let_go(kept)
+        is_last = keeper_of(self._locks).stop_keeping(kept)
         perform(leave(kept.held, error, release=is_last), self._locks)
 
 
@@ -107,7 +107,7 @@ def terms(lock: Lock) -> Iterator[HeldLease]:
 
 
 def refuse_fork(held: HeldLease, error: BaseException | None) -> None:
-    """A forked child has come to the end of its parent's block."""
+    """Raise `LeaseLost` in a forked child that leaves its parent's block; add it to an error that leaves the block."""
     lost = LeaseLost(held.id, FORKED)
     if error is None:
         raise lost
@@ -147,7 +147,7 @@ class KeptLease:
         self.is_leaving = False
 
     def doubt(self) -> None:
-        """There is a hint that it is lost: have it renewed at once, to find out."""
+        """Have the lease renewed at once: a hint says that it may be lost."""
         self.held.tenure.doubt()
         self._wake()
 
@@ -157,7 +157,7 @@ class KeptLease:
 
 
 class Keeper:
-    """Keeps the leases of one `Locks` alive: one thread renews, another tells of losses.
+    """Keeps the leases of one `Locks` alive: one thread renews, another reports losses.
 
     They are two, so that a store which does not answer cannot hold back the news that a lease is lost. Both end by
     themselves when there is nothing left to do.
@@ -190,7 +190,7 @@ class Keeper:
         with self._changed:
             self._changed.notify_all()
 
-    def let_go(self, kept: KeptLease) -> bool:
+    def stop_keeping(self, kept: KeptLease) -> bool:
         """Stop renewing, and wait for the threads at work on it. Return True if no other block holds the lease."""
         with self._changed:
             kept.is_leaving = True
@@ -239,7 +239,7 @@ class Keeper:
                     return None
 
     def _next_due(self) -> tuple[KeptLease | None, float | None]:
-        """The lease to renew now, or how long until there is one."""
+        """Return the lease to renew now, or the seconds until there is one."""
         live = [kept for kept in self._kept if not kept.is_leaving and kept.held.tenure.reason is None]
         if not live:
             return None, None
@@ -248,7 +248,7 @@ class Keeper:
         return (first, None) if pause <= 0 else (None, pause)
 
     def _next_lost(self) -> tuple[KeptLease | None, float | None]:
-        """The lease whose loss to tell of now, or how long until there could be one."""
+        """Return a lost lease that is not reported yet, or the seconds until there could be one."""
         untold = [kept for kept in self._kept if not kept.told]
         lost = next((kept for kept in untold if kept.held.tenure.reason is not None), None)
         if lost is not None or not untold:
@@ -278,7 +278,7 @@ class Keeper:
 
 
 def keeper_of(locks: Locks) -> Keeper:
-    """These locks' keeper in this process: threads do not survive a fork, so a child needs one of its own."""
+    """Return this process's keeper of these locks. Threads do not survive a fork, so a child gets its own."""
     if not locks.threaded:
         raise InvalidInput("threaded", "lock() renews in the background: connect with threaded=True")
     keepers, pid = locks._keepers, os.getpid()

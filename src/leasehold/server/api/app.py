@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 CANCELLABLE = ("acquire", "batch")
 """Verbs that are cancelled when the client disconnects: others acquire nothing that nobody would release."""
 ANSWERED = "leasehold.answered"
-"""The extension of ASGI by which a request says what it answers, in case that the client does not receive it."""
+"""The extension of ASGI by which a request says what it answers, in case the client does not receive it."""
 
 
 class App:

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from leasehold.server.access.principals import Principal
 
 READERS_EACH = 100
-"""So many streams may one principal have open."""
+"""Streams that one principal may have open."""
 READERS_MOST = 400
-"""So many streams may be open in all."""
+"""Streams that may be open in all."""
 CATCH_UP = 10_000
 """A client that comes back after more events than this gets a `gap` first."""
 POLL_EVERY = 1.0
 """How often to read what other processes on the same store did, of which this one is not notified, in seconds."""
 PIECE = 64 * 1024
-"""So many bytes are sent at once; the next are made when these are on their way."""
+"""Bytes that are sent at once; the next are made when these are on their way."""
 PAUSE = 0.1
 """Between two reads of the history while much happens, in seconds: each then finds more."""
 GAP = b"event: gap\ndata: {}\n\n"

@@ -57,7 +57,7 @@ def _decoder(name: str, fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 _given = _decoder("Given", _FIELDS)
 _of_tool = _decoder("OfTool", _TOOL_FIELDS)
 SECRETS_EACH, SECRETS_MOST = 2_000, 10_000
-"""So many secrets of agents are kept for one principal, and so many in all."""
+"""Secrets of agents that are kept for one principal, and in all."""
 
 
 def endpoints(app: App) -> dict[str, dict[str, Endpoint]]:

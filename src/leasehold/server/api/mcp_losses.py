@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ENDING = ("release", "renew")
 """Verbs whose answer tells an agent that its own lease is over."""
 FOLLOWED_MOST = 10_000
-"""So many leases are followed; of more, those that were acquired longest ago are not."""
+"""Leases that are followed; of more, those that were acquired longest ago are not."""
 
 
 class HandedLeases:

@@ -36,7 +36,7 @@ _BATCHED = ("acquire", "renew", "release")
 
 
 def _field(argument: Argument) -> tuple[Any, ...]:
-    """The name, the type and the default of an argument. One of several words is checked with the other ranges."""
+    """Return the name, type and default of an argument. `requests.checks` checks which words it may have."""
     kind: Any = list[_CALL] if argument.kind == "calls" else _TYPES.get(argument.kind.removesuffix("?"), str)
     if argument.kind.endswith("?"):
         kind |= None
@@ -65,7 +65,7 @@ def _made(name: str) -> type[Body | Query]:
 
 
 def _call(name: str) -> type[Body]:
-    """The body of a call in a batch, which names its verb."""
+    """Return the type of a call in a batch, which names its verb."""
     body = TAKES[name]
     made = msgspec.defstruct(
         f"{body.__name__}Call",

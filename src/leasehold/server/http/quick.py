@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("leasehold.server")
 QUICK = {route.path.encode(): route for route in ROUTES if route.verb in ("acquire", "renew", "release", "batch")}
 HEADS = 4_096
-"""So many heads are cached: a request with a cached one costs a third less processor time (docs/adr/0041)."""
+"""Heads that are cached: a request with a cached one costs a third less processor time (docs/adr/0041)."""
 HEAD_BYTES = 1_024
 """Longer ones are not cached."""
 HEAD_END: Final = b"\r\n\r\n"
@@ -254,7 +254,7 @@ class QuickConnection:
             self.transport.close()
 
     def answered(self, operation: Operation) -> None:
-        """Remember what is being answered, in case that the client does not receive it."""
+        """Remember what is being answered, in case the client does not receive it."""
         self.unheard = operation
         self.answered_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Whether a client can have received an answer that was written to its connection. It changes nothing.
+"""Find out if a client can have received an answer that was written to its connection. It changes nothing.
 
 A grant that was written and not read belongs to nobody. Two signs are good enough to release it:
 
@@ -7,7 +7,7 @@ A grant that was written and not read belongs to nobody. Two signs are good enou
 - the client reset the connection soon after, without another request. A kernel does so when a program ends, or closes
   the connection, with something unread.
 
-It cannot be known whether a program that closed the connection properly used what it had read, nor what became of a
+No sign says if a program that closed the connection properly used what it had read, or what became of a
 client whose machine or network failed silently: that lease expires by itself.
 """
 

@@ -10,7 +10,7 @@ import gc
 import resource
 
 NEW_OBJECTS = 50_000
-"""So many more objects than were freed before the collector runs on the youngest generation."""
+"""Objects that are created, beyond those freed, before the collector runs on the youngest generation."""
 GENERATIONS = (10, 20)
 
 

@@ -300,7 +300,7 @@ class EtcdStore(NetworkStore):
         self._in_doubt = replica.unchanged(self.names), messages.put(self.names.meta, rows.meta_data(later))
 
     def settle(self) -> None:
-        """If a commit's outcome is unknown: make sure that it has been carried out, or never will be.
+        """Settle a commit whose outcome is unknown: afterwards it has been carried out, or never will be.
 
         It may still be on its way, at a member that is cut off. So change the value that it compares; if that value has
         changed already, the commit has succeeded or will fail.

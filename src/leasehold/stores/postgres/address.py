@@ -79,7 +79,7 @@ class PostgresAddress(Noun):
 
 
 def parse(url: str) -> PostgresAddress:
-    """The address behind a URL; raises `InvalidInput` if it cannot be understood."""
+    """Return the address behind a URL. Raises `InvalidInput` if it cannot be understood."""
     base, mark, query = url.partition("?")
     words = parse_qsl(query, keep_blank_values=True)
     ours = {name: value for name, value in words if name in OURS}

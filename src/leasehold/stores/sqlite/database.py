@@ -252,11 +252,11 @@ class Database:
         self.log.heed(mark)
 
     def doubt(self) -> None:
-        """The cache may differ from the database, until `trust` is called."""
+        """Note that the cache may differ from the database, until `trust` is called."""
         self.version = _UNKNOWN
 
     def trust(self) -> None:
-        """The cache agrees with the database after our commit."""
+        """Note that the cache agrees with the database after our commit."""
         self.version = self.connection.data_version()
 
     def commit(self, fence: int, events: int, now: int, *, rows: int = 0) -> None:

@@ -7,9 +7,9 @@ from leasehold.testing.conformance.asking import (
     LONG,
     Connect,
     expect,
-    give_back,
     leases_of,
     queue_of,
+    release,
     take,
     timeless,
     wait_for,
@@ -72,7 +72,7 @@ class Admin:
         alice, ops = connect(holder="alice"), connect(holder="ops")
         assert not expect(Released, ops.force_release("free", by="ops", reason="just in case")).released
         old = take(alice, "r")
-        give_back(alice, old)
+        release(alice, old)
         new = take(alice, "r").lease
         assert not expect(Released, ops.force_release(old.lease.id, by="ops", reason="late")).released
         assert leases_of(ops) == (new,)
@@ -96,7 +96,7 @@ class Admin:
         assert (stolen.lease.holder, stolen.lease.name, stolen.lease.reason) == ("ops", "rescue", "incident 7")
         assert leases_of(alice) == (timeless(stolen.lease),)
         assert expect(Lost, alice.renew(old.lease.id, old.token)).reason == "forced by ops: incident 7"
-        give_back(ops, stolen)
+        release(ops, stolen)
 
     def test_admin_steal_goes_before_who_waits(self, connect: Connect) -> None:
         """Those in the queue stay there, and are served afterwards."""
@@ -106,7 +106,7 @@ class Admin:
         stolen = expect(Granted, ops.steal("r", ttl=LONG, by="ops", reason="incident"))
         assert queue_of(alice, "r") == ["bob"]
         assert not asking.is_over
-        give_back(ops, stolen)
+        release(ops, stolen)
         expect(Granted, asking.answer())
 
     def test_admin_steal_a_whole_tree(self, connect: Connect) -> None:
@@ -125,4 +125,4 @@ class Admin:
         ops = connect(holder="ops")
         stolen = expect(Granted, ops.steal(["a", "b"], ttl=LONG, by="ops", reason="to be sure", holder="robot"))
         assert stolen.lease.holder == "robot"
-        give_back(ops, stolen)
+        release(ops, stolen)

@@ -43,7 +43,7 @@ class Connect(Protocol):
         """The capabilities of the store."""
 
     def __call__(self, **options: Any) -> Locks:
-        """A connection of its own; options are those of `leasehold.connect`."""
+        """Open another connection. The options are those of `leasehold.connect`."""
 
 
 class Connections:
@@ -55,7 +55,7 @@ class Connections:
         self._opened: list[Locks] = []
 
     def __call__(self, **options: Any) -> Locks:
-        """A connection of its own."""
+        """Open another connection."""
         locks = self._connect(**options)
         self._opened.append(locks)
         return locks
@@ -88,7 +88,7 @@ class Asking(Generic[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer is here."""
+        """True once the answer has arrived."""
         return not self._thread.is_alive()
 
     def wait(self, seconds: float) -> None:
@@ -105,19 +105,19 @@ class Asking(Generic[T]):
 
 
 def at_once(work: Callable[[S], T], on: Iterable[S]) -> list[T]:
-    """The same work on each of these, all at the same moment, each in a thread of its own; the answers in order."""
+    """Do this work on each of these at the same moment, each in its own thread. Return the answers in order."""
     asked = [Asking(partial(work, each)) for each in on]
     return [asking.answer() for asking in asked]
 
 
 def expect(kind: type[T], outcome: object) -> T:
-    """The outcome, which must be of this kind."""
+    """Return the outcome, which must be of this kind."""
     assert isinstance(outcome, kind), f"expected {kind.__name__}, got {outcome!r}"
     return outcome
 
 
 def wrong(field: str, call: Callable[[], object]) -> InvalidInput:
-    """The error of a call with a wrong argument, which must name this field."""
+    """Return the error of a call with a wrong argument. It must name this field."""
     with pytest.raises(InvalidInput) as caught:
         call()
     assert caught.value.field == field, caught.value
@@ -125,7 +125,7 @@ def wrong(field: str, call: Callable[[], object]) -> InvalidInput:
 
 
 def refused(outcome: object, code: str, field: str) -> Refused:
-    """The refusal, which must have this code and name this field."""
+    """Return the refusal, which must have this code and name this field."""
     refusal = expect(Refused, outcome)
     assert (refusal.code, refusal.field) == (code, field), refusal
     assert refusal.message
@@ -144,25 +144,25 @@ def until(condition: Callable[[], T], what: str) -> T:
 
 
 def until_time_has_passed(condition: Callable[[], T], what: str) -> T:
-    """The same of what only time brings about, and for whomever is asked next: that may be another server."""
+    """Wait until this is true by the passing of time, also for a server that is asked next."""
     value = until(condition, what)
     time.sleep(APART)
     return value
 
 
 def timeless(told: Told) -> Told:
-    """The lease or blocker without the moment at which it was seen: to compare the rest."""
+    """Return the lease or blocker without the moment at which it was seen, to compare the rest."""
     return told._replace(as_of_us=0)
 
 
 def take(locks: Locks, resources: str | list[str], **options: Any) -> Granted:
-    """A lease on something that is free; long-lived unless the options say otherwise."""
+    """Acquire a free resource, for long unless the options say otherwise."""
     granted = expect(Granted, locks.acquire(resources, **{"ttl": LONG, **options}))
     return granted._replace(lease=timeless(granted.lease))
 
 
 def take_once_free(locks: Locks, resource: str, **options: Any) -> Granted:
-    """A lease on something that becomes free by itself, by trying for it again and again."""
+    """Acquire a resource that becomes free by itself, by trying again and again."""
 
     def attempt() -> Granted | None:
         outcome = locks.acquire(resource, **{"ttl": LONG, **options})
@@ -173,7 +173,7 @@ def take_once_free(locks: Locks, resource: str, **options: Any) -> Granted:
     return granted
 
 
-def give_back(locks: Locks, granted: Granted) -> None:
+def release(locks: Locks, granted: Granted) -> None:
     """Release a lease that is held."""
     released = locks.release(granted.lease.id, granted.token)
     assert isinstance(released, Released), released
@@ -193,7 +193,7 @@ def wait_for(locks: Locks, resources: str | list[str], *, at: str | None = None,
 
 
 def inspection(locks: Locks, resource: str) -> Inspection:
-    """How the resource stands."""
+    """Return the state of the resource."""
     seen = expect(Inspection, locks.inspect(resource))
     leases, closed = tuple(map(timeless, seen.leases)), tuple(map(timeless, seen.closed))
     return seen._replace(leases=leases, closed=closed)
@@ -218,8 +218,8 @@ def refuse_each_other(connect: Connect, pairs: Iterable[tuple[str, str]]) -> Non
             held = expect(Held, bob.acquire(second, ttl=LONG))
             assert [(each.holder, each.resource) for each in held.blockers] == [("alice", first)]
             assert holders_of(bob, second) == ["alice"]
-            give_back(alice, granted)
-            give_back(bob, take(bob, second))
+            release(alice, granted)
+            release(bob, take(bob, second))
 
 
 def leases_of(locks: Locks, **query: Any) -> tuple[Lease, ...]:

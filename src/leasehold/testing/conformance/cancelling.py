@@ -9,10 +9,10 @@ from leasehold.testing.conformance.asking import (
     LONG,
     Connect,
     expect,
-    give_back,
     leases_of,
     queue_of,
     refused,
+    release,
     take,
     wait_for,
 )
@@ -38,7 +38,7 @@ class Cancelling:
         assert expect(Cancelled, bob.cancel("q1")).was == "waiting"
         refused(first.answer(), "cancelled", "request_id")
         assert queue_of(alice, "r") == ["carol"]
-        give_back(alice, held)
+        release(alice, held)
         expect(Granted, second.answer())
 
     def test_cancelling_a_wait_from_elsewhere(self, connect: Connect) -> None:
@@ -48,7 +48,7 @@ class Cancelling:
         asking = wait_for(bob, "r", request_id="q1")
         assert expect(Cancelled, connect(holder="bob").cancel("q1")).was == "waiting"
         refused(asking.answer(), "cancelled", "request_id")
-        give_back(alice, held)
+        release(alice, held)
         assert leases_of(alice) == ()
 
     def test_cancelling_what_was_granted(self, connect: Connect) -> None:
@@ -127,5 +127,5 @@ class Cancelling:
         bob.cancel("q1")
         refused(gone.answer(), "cancelled", "request_id")
         assert (queue_of(alice, "a"), queue_of(alice, "b")) == ([], ["bob"])
-        give_back(alice, held)
+        release(alice, held)
         assert expect(Granted, stays.answer()).lease.resources == ("b",)

@@ -8,9 +8,9 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     leases_of,
     queue_of,
+    release,
     take,
     wait_for,
 )
@@ -43,10 +43,10 @@ class Choices:
         leases = {name: take(alice, name) for name in POOL}
         asking = wait_for(bob, POOL, any_of=True)
         assert [queue_of(alice, name) for name in POOL] == [["bob"]] * 3
-        give_back(alice, leases["staging-2"])
+        release(alice, leases["staging-2"])
         assert expect(Granted, asking.answer()).lease.resources == ("staging-2",)
         assert [queue_of(alice, name) for name in POOL] == [[]] * 3
-        give_back(alice, leases["staging-1"])
+        release(alice, leases["staging-1"])
         assert [lease.holder for lease in leases_of(alice, resource="staging-1")] == []
 
     def test_choices_by_many(self, connect: Connect) -> None:
@@ -61,9 +61,9 @@ class Choices:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first, other = take(alice, "path:a/x"), take(alice, "path:b/x")
         asking = wait_for(bob, ["path:a", "path:b"], any_of=True)
-        give_back(alice, other)
+        release(alice, other)
         granted = expect(Granted, asking.answer())
         assert granted.lease.resources == ("path:b",)
-        give_back(bob, granted)
-        give_back(alice, first)
+        release(bob, granted)
+        release(alice, first)
         take(alice, "path:.")

@@ -11,8 +11,8 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     queue_of,
+    release,
     take,
     take_once_free,
     wait_for,
@@ -33,7 +33,7 @@ class Deadlocks:
         assert deadlock.cycle == ("bob", "a", "alice", "b")
         assert not first.is_over
         assert queue_of(bob, "a") == []
-        give_back(bob, b)
+        release(bob, b)
         expect(Granted, first.answer())
 
     def test_deadlocks_of_three(self, connect: Connect) -> None:
@@ -45,9 +45,9 @@ class Deadlocks:
         one, two = wait_for(alice, "b"), wait_for(bob, "c")
         deadlock = expect(Deadlock, carol.acquire("a", ttl=LONG, wait=PATIENCE))
         assert deadlock.cycle == ("carol", "a", "alice", "b", "bob", "c")
-        give_back(carol, c)
+        release(carol, c)
         expect(Granted, two.answer())
-        give_back(bob, b)
+        release(bob, b)
         expect(Granted, one.answer())
 
     def test_deadlocks_have_one_victim(self, connect: Connect) -> None:
@@ -59,7 +59,7 @@ class Deadlocks:
             locks, wanted = (alice, "b") if locks_holder == "alice" else (bob, "a")
             outcome = locks.acquire(wanted, ttl=LONG, wait=PATIENCE)
             if isinstance(outcome, Deadlock):
-                give_back(locks, mine[locks_holder])
+                release(locks, mine[locks_holder])
             return outcome
 
         kinds = sorted(type(answer).__name__ for answer in at_once(want, mine))
@@ -90,7 +90,7 @@ class Deadlocks:
         mine = take(bob, "r", mode="shared")
         first = wait_for(alice, "r")
         expect(Deadlock, bob.acquire("r", ttl=LONG, wait=PATIENCE))
-        give_back(bob, mine)
+        release(bob, mine)
         assert not first.is_over  # alice's own reading lease is in the way: without `reentrant` she waits for herself
 
     def test_deadlocks_through_the_queue(self, connect: Connect) -> None:
@@ -117,7 +117,7 @@ class Deadlocks:
         other = take(carol, "c")
         wait_for(alice, "b")
         asking = wait_for(bob, ["a", "c"], any_of=True)
-        give_back(carol, other)
+        release(carol, other)
         assert expect(Granted, asking.answer()).lease.resources == ("c",)
 
     def test_deadlocks_of_a_choice_without_a_way_out(self, connect: Connect) -> None:
@@ -139,7 +139,7 @@ class Deadlocks:
         take(bob, "b")
         wait_for(alice, "b")
         asking = wait_for(bob, "pool", slots=2)
-        give_back(carol, free)
+        release(carol, free)
         expect(Granted, asking.answer())
 
     def test_deadlocks_of_slots_that_are_all_stuck(self, connect: Connect) -> None:

@@ -47,7 +47,7 @@ class Entitled:
         refused(alice.renew(one.lease.id, two.token), "not_allowed", "token")
         refused(alice.release(one.lease.id, two.token), "not_allowed", "token")
 
-    def test_entitled_is_whoever_shows_the_token(self, connect: Connect) -> None:
+    def test_entitled_is_the_bearer_of_the_token(self, connect: Connect) -> None:
         """A token is valid on any connection of any holder."""
         granted = take(connect(holder="alice"), "r")
         bob = connect(holder="bob")

@@ -10,8 +10,8 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     leases_of,
+    release,
     take,
     until_free,
     until_time_has_passed,
@@ -29,7 +29,7 @@ class Fences:
         for _ in range(3):
             granted = take(alice, "r")
             fences.append(granted.lease.fence)
-            give_back(alice, granted)
+            release(alice, granted)
         fences.append(take(alice, "r", ttl=SHORT).lease.fence)
         until_free(bob, "r")
         fences.append(take(bob, "r").lease.fence)
@@ -45,7 +45,7 @@ class Fences:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         asking = wait_for(bob, "r")
-        give_back(alice, held)
+        release(alice, held)
         assert expect(Granted, asking.answer()).lease.fence > held.lease.fence
 
     def test_fences_grow_across_overlap(self, connect: Connect) -> None:
@@ -55,7 +55,7 @@ class Fences:
         for name in ("path:src", "path:src/a", "path:.", "path:src/a/b", "repo:all", "path:src"):
             granted = take(locks, name)
             fences.append(granted.lease.fence)
-            give_back(locks, granted)
+            release(locks, granted)
         assert fences == sorted(set(fences))
 
     def test_fences_outlive_connections(self, connect: Connect) -> None:
@@ -65,7 +65,7 @@ class Fences:
             locks = connect(holder="alice")
             granted = take(locks, "r")
             fences.append(granted.lease.fence)
-            give_back(locks, granted)
+            release(locks, granted)
             assert leases_of(locks) == ()
             locks.close()
         assert fences == sorted(set(fences))
@@ -90,7 +90,7 @@ class Fences:
             for turn in range(10):
                 granted = take(callers[place], f"r{place}-{turn}")
                 mine.append(granted.lease.fence)
-                give_back(callers[place], granted)
+                release(callers[place], granted)
             return mine
 
         each = at_once(work, range(4))

@@ -12,8 +12,8 @@ from leasehold.testing.conformance.asking import (
     PATIENCE,
     Connect,
     expect,
-    give_back,
     needs_history,
+    release,
     take,
     wait_for,
     wrong,
@@ -48,10 +48,10 @@ class Graphs:
         assert graph.complete
         assert {edge.by for edge in graph.edges if edge.state == "held"} == {held.lease.id}
         assert all(edge.place is not None and edge.since_us <= graph.now_us < edge.until_us for edge in graph.edges)
-        give_back(ann, held)
+        release(ann, held)
         granted = expect(Granted, second.answer())
         assert edges_of(ann) == [("cid", "r", "bob", "held")]
-        give_back(bob, granted)
+        release(bob, granted)
         expect(Granted, third.answer())
         assert edges_of(ann) == []
 
@@ -62,7 +62,7 @@ class Graphs:
         take(bob, "path:src/a.py", mode="shared")
         writing = wait_for(cid, "path:src")
         assert sorted(edges_of(ann)) == [("cid", "path:src", "ann", "held"), ("cid", "path:src", "bob", "held")]
-        give_back(ann, read)
+        release(ann, read)
         assert edges_of(ann) == [("cid", "path:src", "bob", "held")]
         assert not writing.is_over
 
@@ -75,7 +75,7 @@ class Graphs:
         expect(Held, bob.acquire("r", ttl=LONG, intent=True))
         assert edges_of(ann) == [("bob", "r", "ann", "held")]
         assert [edge.place for edge in expect(Graph, ann.graph()).edges] == [None]
-        give_back(ann, held)
+        release(ann, held)
         assert edges_of(ann) == []
 
     def test_graphs_of_a_session(self, connect: Connect) -> None:

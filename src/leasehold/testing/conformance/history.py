@@ -12,9 +12,9 @@ from leasehold.testing.conformance.asking import (
     Asking,
     Connect,
     expect,
-    give_back,
     inspection,
     needs_history,
+    release,
     take,
     take_once_free,
     wait_for,
@@ -48,7 +48,7 @@ class History:
         granted = take(alice, "r", name="build", reason="nightly", context={"n": 1})
         alice.renew(granted.lease.id, granted.token)
         alice.update(granted.lease.id, granted.token, context={"n": 2})
-        give_back(alice, granted)
+        release(alice, granted)
         events = _events(alice, lease=granted.lease.id)
         assert [event.kind for event in events] == ["released", "updated", "renewed", "granted"]
         assert {(each.holder, each.resources, each.fence) for each in events} == {
@@ -59,13 +59,13 @@ class History:
         assert [event.at_us for event in events] == sorted((event.at_us for event in events), reverse=True)
 
     def test_history_is_kept_when_what_is_old_goes(self, connect: Connect) -> None:
-        """Clearing up comes to an end, others are served meanwhile, and what is not old stays."""
+        """Clearing up ends, others are served meanwhile, and what is not old stays."""
         needs_history(connect)
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, "r")
         clearing = Asking(alice.gc)
-        give_back(alice, granted)
-        give_back(bob, take(bob, "r"))
+        release(alice, granted)
+        release(bob, take(bob, "r"))
         assert expect(Collected, clearing.answer()).forgotten == 0
         assert _kinds(alice, resource="r") == ["granted", "released", "granted", "released"]
 
@@ -80,13 +80,13 @@ class History:
         bob.cancel("q1")
         cancelled.answer()
         served = wait_for(bob, "r")
-        give_back(alice, held)
+        release(alice, held)
         served.answer()
         told = [kind for kind in _kinds(alice, holder="bob") if kind != "renewed"]
         assert told == ["refused", "queued", "timeout", "queued", "cancelled", "queued", "granted"]
 
     def test_history_of_unclean_ends(self, connect: Connect) -> None:
-        """Expired, forced with who and why, quarantined, cleared."""
+        """Expired, forced with a name and a reason, quarantined, cleared."""
         needs_history(connect)
         alice = connect(holder="alice")
         take(alice, "r", ttl=SHORT, name="n")
@@ -143,7 +143,7 @@ class History:
         assert [event.lease for event in _events(alice, lease=two.id)] == [two.id]
 
     def test_history_by_page(self, connect: Connect) -> None:
-        """So many at a time, on from where the last page ended, and since a moment."""
+        """Events come in pages, each from where the last one ended, and since a moment."""
         needs_history(connect)
         alice = connect(holder="alice")
         leases = [take(alice, f"r{place}").lease for place in range(7)]
@@ -162,7 +162,7 @@ class History:
         """Whichever connection asks, also one that is opened later."""
         needs_history(connect)
         alice = connect(holder="alice")
-        give_back(alice, take(alice, "r"))
+        release(alice, take(alice, "r"))
         told = _events(alice)
         assert [event.kind for event in told] == ["released", "granted"]
         assert _events(connect(holder="late")) == told

@@ -10,7 +10,7 @@ from leasehold.testing.conformance.asking import (
     SHORT,
     Connect,
     expect,
-    give_back,
+    release,
     take,
     until_free,
     wait_for,
@@ -38,7 +38,7 @@ class Intents:
         expect(Deadlock, bob.acquire("a", ttl=LONG, wait=PATIENCE))
         asking = wait_for(alice, "b")
         expect(Deadlock, bob.acquire("a", ttl=LONG, intent=True))
-        give_back(bob, b)
+        release(bob, b)
         asking.answer()
 
     def test_intents_must_be_asked_for(self, connect: Connect) -> None:
@@ -75,7 +75,7 @@ class Intents:
         a = take(alice, "a")
         take(bob, "b")
         expect(Held, alice.acquire("b", ttl=LONG, intent=True))
-        give_back(alice, a)
+        release(alice, a)
         take(carol, "a")
         expect(Held, bob.acquire("a", ttl=LONG, intent=True))
 
@@ -124,5 +124,5 @@ class Intents:
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         held = take(alice, "r")
         expect(Held, bob.acquire("r", ttl=LONG, intent=True))
-        give_back(alice, held)
+        release(alice, held)
         take(carol, "r")

@@ -11,11 +11,11 @@ from leasehold.testing.conformance.asking import (
     SHORT,
     Connect,
     expect,
-    give_back,
     inspection,
     leases_of,
     needs_history,
     refused,
+    release,
     take,
     timeless,
     until,
@@ -74,7 +74,7 @@ class Leases:
         """The reason says so."""
         alice = connect(holder="alice")
         granted = take(alice, "r")
-        give_back(alice, granted)
+        release(alice, granted)
         lost = expect(Lost, alice.renew(granted.lease.id, granted.token))
         assert (lost.lease, lost.reason) == (granted.lease.id, "released")
         expect(Lost, alice.update(granted.lease.id, granted.token, context={}))
@@ -101,7 +101,7 @@ class Leases:
         """Releasing one lease of a holder leaves the others, also on the same resource."""
         alice = connect(holder="alice")
         one, two = take(alice, "r", mode="shared"), take(alice, "r", mode="shared")
-        give_back(alice, one)
+        release(alice, one)
         assert leases_of(alice) == (two.lease,)
 
     def test_leases_that_never_were(self, connect: Connect) -> None:

@@ -10,10 +10,10 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     leases_of,
     refused,
+    release,
     take,
     wait_for,
     wrong,
@@ -29,7 +29,7 @@ class Modes:
         granted = take(alice, "r")
         assert (granted.lease.mode, granted.lease.slots) == ("exclusive", 1)
         expect(Held, bob.acquire("r", ttl=LONG))
-        give_back(alice, granted)
+        release(alice, granted)
         take(bob, "r")
 
     def test_modes_exclusive_has_one_winner_among_many(self, connect: Connect) -> None:
@@ -50,7 +50,7 @@ class Modes:
         held = expect(Held, writer.acquire("r", ttl=LONG))
         assert {blocker.lease for blocker in held.blockers} == {granted.lease.id for granted in leases}
         for granted in leases:
-            give_back(alice, granted)
+            release(alice, granted)
         take(writer, "r")
 
     def test_modes_exclusive_keeps_readers_out(self, connect: Connect) -> None:
@@ -70,13 +70,13 @@ class Modes:
         assert take(locks, "other", mode="slots", slots=3).lease.slots == 3
 
     def test_modes_slots_are_counted(self, connect: Connect) -> None:
-        """So many holders and no more; a holder that leaves makes room for one."""
+        """As many holders as slots and no more; a holder that leaves makes room for one."""
         locks = connect()
         leases = [take(locks, "pool", slots=3, holder=f"h{place}") for place in range(3)]
         assert {(granted.lease.mode, granted.lease.slots) for granted in leases} == {("slots", 3)}
         held = expect(Held, locks.acquire("pool", ttl=LONG, slots=3, holder="late"))
         assert {blocker.holder for blocker in held.blockers} == {"h0", "h1", "h2"}
-        give_back(locks, leases[1])
+        release(locks, leases[1])
         take(locks, "pool", slots=3, holder="late")
         expect(Held, locks.acquire("pool", ttl=LONG, slots=3, holder="later"))
 
@@ -94,7 +94,7 @@ class Modes:
         take(alice, "pool", slots=2)
         one = wait_for(bob, "pool", slots=2)
         two = wait_for(carol, "pool", slots=2)
-        give_back(alice, first)
+        release(alice, first)
         expect(Granted, one.answer())
         assert not two.is_over
         assert holders_of(alice, "pool") == ["alice", "bob"]
@@ -106,7 +106,7 @@ class Modes:
         granted = take(locks, "pool", slots=3)
         refusal = refused(locks.acquire("pool", ttl=LONG, slots=slots), "slots_mismatch", "slots")
         assert "slots=3" in refusal.message
-        give_back(locks, granted)
+        release(locks, granted)
         take(locks, "pool", slots=slots)
 
     def test_modes_slots_of_another_number_are_only_one_choice(self, connect: Connect) -> None:
@@ -122,10 +122,10 @@ class Modes:
         pool = take(locks, "r", slots=2)
         expect(Held, locks.acquire("r", ttl=LONG))
         expect(Held, locks.acquire("r", ttl=LONG, mode="shared"))
-        give_back(locks, pool)
+        release(locks, pool)
         reader = take(locks, "r", mode="shared")
         expect(Held, locks.acquire("r", ttl=LONG, slots=2))
-        give_back(locks, reader)
+        release(locks, reader)
         take(locks, "r")
         expect(Held, locks.acquire("r", ttl=LONG, slots=2))
 

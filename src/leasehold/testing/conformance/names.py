@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from leasehold.domain.outcomes import Held
-from leasehold.testing.conformance.asking import LONG, Connect, expect, give_back, leases_of, take, wrong
+from leasehold.testing.conformance.asking import LONG, Connect, expect, leases_of, release, take, wrong
 
 SAME = (
     ("path:./src//a.py", "path:src/a.py"),
@@ -69,7 +69,7 @@ class Names:
             held = expect(Held, bob.acquire(normal, ttl=LONG))
             assert [blocker.lease for blocker in held.blockers] == [granted.lease.id]
             assert leases_of(bob, resource=spelled) == (granted.lease,)
-            give_back(alice, granted)
+            release(alice, granted)
 
     def test_names_that_are_different_resources(self, connect: Connect) -> None:
         """Only what the rules make equal is equal."""
@@ -78,7 +78,7 @@ class Names:
             both = take(alice, one), take(bob, other)
             assert [granted.lease.resources for granted in both] == [(one,), (other,)]
             for granted in both:
-                give_back(alice, granted)
+                release(alice, granted)
 
     def test_names_live_in_a_space(self, connect: Connect) -> None:
         """The same name in another space is another resource, and listed by its space."""

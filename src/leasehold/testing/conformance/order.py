@@ -9,10 +9,10 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     needs_fifo,
     queue_of,
+    release,
     take,
     wait_for,
 )
@@ -24,7 +24,7 @@ def _serve_all(connect: Connect, asked: dict[str, Asking[object]]) -> list[str]:
 
     def serve(asking: Asking[object]) -> int:
         granted = expect(Granted, asking.answer())
-        give_back(closer, granted)
+        release(closer, granted)
         return granted.lease.fence
 
     fences = dict(zip(at_once(serve, asked.values()), asked, strict=True))
@@ -42,7 +42,7 @@ class Order:
         names = ["first", "second", "third", "fourth"]
         asked = {name: wait_for(connect(holder=name), "r") for name in names}
         assert queue_of(holder, "r") == names
-        give_back(holder, held)
+        release(holder, held)
         assert _serve_all(connect, asked) == names
 
     def test_order_of_priority(self, connect: Connect) -> None:
@@ -54,7 +54,7 @@ class Order:
         asked = {name: wait_for(connect(holder=name), "r", priority=priority) for name, priority in arrivals}
         expected = ["higher", "high", "one", "two", "three", "low"]
         assert queue_of(holder, "r") == expected
-        give_back(holder, held)
+        release(holder, held)
         assert _serve_all(connect, asked) == expected
 
     def test_order_is_not_jumped_by_a_try(self, connect: Connect) -> None:
@@ -65,7 +65,7 @@ class Order:
         asking = wait_for(writer, "r")
         refusal = expect(Held, reader.acquire("r", ttl=LONG, mode="shared"))
         assert [(each.holder, each.state) for each in refusal.blockers] == [("writer", "waiting")]
-        give_back(holder, held)
+        release(holder, held)
         expect(Granted, asking.answer())
 
     def test_order_is_not_jumped_by_a_part(self, connect: Connect) -> None:
@@ -75,7 +75,7 @@ class Order:
         held = take(holder, "b")
         asking = wait_for(both, ["a", "b"])
         expect(Held, one.acquire("a", ttl=LONG))
-        give_back(holder, held)
+        release(holder, held)
         expect(Granted, asking.answer())
 
     def test_order_does_not_starve_a_writer(self, connect: Connect) -> None:
@@ -86,10 +86,10 @@ class Order:
         writer = wait_for(connect(holder="writer"), "r")
         readers = [wait_for(connect(holder=name), "r", mode="shared") for name in ("reader 1", "reader 2")]
         assert holders_of(holder, "r") == ["holder"]
-        give_back(holder, held)
+        release(holder, held)
         written = expect(Granted, writer.answer())
         assert not any(asking.is_over for asking in readers)
-        give_back(holder, written)
+        release(holder, written)
         assert all(expect(Granted, asking.answer()).lease.fence > written.lease.fence for asking in readers)
 
     def test_order_lets_readers_in_together(self, connect: Connect) -> None:
@@ -98,12 +98,12 @@ class Order:
         held = take(holder, "r")
         readers = [wait_for(connect(holder=name), "r", mode="shared") for name in ("reader 1", "reader 2")]
         writer = wait_for(connect(holder="writer"), "r")
-        give_back(holder, held)
+        release(holder, held)
         read = [expect(Granted, asking.answer()) for asking in readers]
         assert holders_of(holder, "r") == ["reader 1", "reader 2"]
-        give_back(holder, read[1])
+        release(holder, read[1])
         assert not writer.is_over
-        give_back(holder, read[0])
+        release(holder, read[0])
         expect(Granted, writer.answer())
 
     def test_order_does_not_starve_who_wants_several(self, connect: Connect) -> None:
@@ -113,11 +113,11 @@ class Order:
         a, b = take(holder, "a"), take(holder, "b")
         both = wait_for(connect(holder="both"), ["a", "b"])
         later = wait_for(connect(holder="later"), "a")
-        give_back(holder, a)
+        release(holder, a)
         assert queue_of(holder, "a") == ["both", "later"]
-        give_back(holder, b)
+        release(holder, b)
         granted = expect(Granted, both.answer())
-        give_back(holder, granted)
+        release(holder, granted)
         assert expect(Granted, later.answer()).lease.fence > granted.lease.fence
 
     def test_order_goes_on_past_who_gave_up(self, connect: Connect) -> None:
@@ -129,7 +129,7 @@ class Order:
         wait_for(gone, "r")
         last = wait_for(connect(holder="last"), "r")
         gone.close()
-        give_back(holder, held)
+        release(holder, held)
         assert _serve_all(connect, {"first": first, "last": last}) == ["first", "last"]
 
     def test_order_of_slots(self, connect: Connect) -> None:
@@ -139,9 +139,9 @@ class Order:
         first, second = take(holder, "pool", slots=2), take(holder, "pool", slots=2)
         names = ["one", "two"]
         asked = [wait_for(connect(holder=name), "pool", slots=2) for name in names]
-        give_back(holder, first)
+        release(holder, first)
         expect(Granted, asked[0].answer())
         expect(Held, connect(holder="late").acquire("pool", ttl=LONG, slots=2))
-        give_back(holder, second)
+        release(holder, second)
         expect(Granted, asked[1].answer())
         assert holders_of(holder, "pool") == names

@@ -10,10 +10,10 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     inspection,
     queue_of,
     refuse_each_other,
+    release,
     take,
     wait_for,
 )
@@ -54,7 +54,7 @@ class Overlap:
         for one, other in APART:
             both = take(alice, one), take(bob, other)
             for granted in both:
-                give_back(alice, granted)
+                release(alice, granted)
 
     def test_overlap_stays_within_its_space(self, connect: Connect) -> None:
         """Another space has another repository."""
@@ -97,9 +97,9 @@ class Overlap:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first, second = take(alice, "path:src/a"), take(alice, "path:src/b")
         asking = wait_for(bob, "path:src")
-        give_back(alice, first)
+        release(alice, first)
         assert queue_of(alice, "path:src") == ["bob"]
-        give_back(alice, second)
+        release(alice, second)
         expect(Granted, asking.answer())
         assert [lease.holder for lease in inspection(alice, "path:src/a").leases] == ["bob"]
 
@@ -110,7 +110,7 @@ class Overlap:
         asking = wait_for(bob, "path:src")
         held = expect(Held, alice.acquire("path:src/b", ttl=LONG))
         assert [(each.holder, each.state) for each in held.blockers] == [("bob", "waiting")]
-        give_back(alice, first)
+        release(alice, first)
         expect(Granted, asking.answer())
 
     def test_overlap_shows_everybody_who_waits(self, connect: Connect) -> None:
@@ -126,11 +126,11 @@ class Overlap:
         ]
         refusal = expect(Held, alice.acquire("path:src/a.py", ttl=LONG))
         assert refusal.queue == Queue(length=3, position=3)
-        give_back(alice, held)
-        give_back(alice, other)
+        release(alice, held)
+        release(alice, other)
         for waiting in asking:
             granted = expect(Granted, waiting.answer())
-            give_back(alice, granted)
+            release(alice, granted)
 
     def test_overlap_of_a_repository_shows_everybody_who_waits(self, connect: Connect) -> None:
         """Whatever they wait for in it."""
@@ -141,6 +141,6 @@ class Overlap:
         assert queue_of(alice, "repo:dep") == queue_of(alice, "repo:other") == names
         assert queue_of(alice, "issue:2") == ["issue:2"]
         assert expect(Held, alice.acquire("repo:dep", ttl=LONG)).queue == Queue(length=5, position=5)
-        give_back(alice, held)
+        release(alice, held)
         for waiting in asking:
             expect(Granted, waiting.answer())

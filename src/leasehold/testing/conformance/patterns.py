@@ -11,11 +11,11 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     inspection,
     queue_of,
     refuse_each_other,
+    release,
     take,
     until_time_has_passed,
     wait_for,
@@ -63,15 +63,15 @@ class Patterns:
         for first, second in [*APART, *((other, pattern) for pattern, other in APART)]:
             both = take(alice, first), take(bob, second)
             assert holders_of(alice, second) == ["bob"]
-            give_back(alice, both[0])
-            give_back(bob, both[1])
+            release(alice, both[0])
+            release(bob, both[1])
 
     def test_patterns_of_readers(self, connect: Connect) -> None:
         """Readers go together; a writer goes with no reader of what it would write."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
         take(alice, PYTHON, mode="shared")
         for name in (PYTHON, "path:src/a.py", "path:**/b.py", "path:src/lib"):
-            give_back(bob, take(bob, name, mode="shared"))
+            release(bob, take(bob, name, mode="shared"))
             expect(Held, bob.acquire(name, ttl=LONG))
         take(bob, "path:src/a.rs")
 
@@ -90,8 +90,8 @@ class Patterns:
         granted = take(alice, ["path:src/a.rs", "path:src/*.py", "path:src/b.*", "deploy://api"])
         for name in ("path:src/a.rs", "path:src/x.py", "path:src/b.txt"):
             expect(Held, bob.acquire([name, "plain"], ttl=LONG))
-        give_back(bob, take(bob, ["path:src/c.txt", "plain"]))
-        give_back(alice, granted)
+        release(bob, take(bob, ["path:src/c.txt", "plain"]))
+        release(alice, granted)
         take(bob, ["path:src", "plain"])
 
     def test_patterns_are_decided_at_once_among_many(self, connect: Connect) -> None:
@@ -119,21 +119,21 @@ class Patterns:
             take(alice, "path:src/c.rs"),
         )
         asking = wait_for(bob, PYTHON)
-        give_back(alice, first)
+        release(alice, first)
         assert queue_of(alice, PYTHON) == queue_of(alice, "path:src/x/b.py") == ["bob"]
         assert queue_of(alice, "path:src/c.rs") == []
-        give_back(alice, second)
+        release(alice, second)
         expect(Granted, asking.answer())
         assert holders_of(alice, "path:src/c.rs") == ["alice"]
-        give_back(alice, other)
+        release(alice, other)
 
-    def test_patterns_serve_whoever_waits_for_a_match(self, connect: Connect) -> None:
+    def test_patterns_serve_a_waiter_for_a_match(self, connect: Connect) -> None:
         """The end of a pattern's lease serves waiters for paths, directories and other patterns."""
         alice = connect(holder="alice")
         granted = take(alice, PYTHON)
         names = ("path:src/a.py", "path:src/b.py", "path:**/c.py")
         asking = [wait_for(connect(holder=name), name) for name in names]
-        give_back(alice, granted)
+        release(alice, granted)
         for each in asking:
             expect(Granted, each.answer())
 
@@ -145,8 +145,8 @@ class Patterns:
         held = expect(Held, alice.acquire("path:src/b.py", ttl=LONG))
         assert [(each.holder, each.state) for each in held.blockers] == [("bob", "waiting")]
         assert held.queue == Queue(length=2, position=2)
-        give_back(alice, take(alice, "path:src/b.rs"))
-        give_back(alice, first)
+        release(alice, take(alice, "path:src/b.rs"))
+        release(alice, first)
         expect(Granted, asking.answer())
 
     def test_patterns_in_a_deadlock(self, connect: Connect) -> None:
@@ -182,7 +182,7 @@ class Patterns:
         until_time_has_passed(lambda: inspection(bob, PYTHON).closed, "the quarantine")
         held = expect(Held, bob.acquire("path:src/a.py", ttl=LONG))
         assert [(each.resource, each.state) for each in held.blockers] == [(PYTHON, "quarantined")]
-        give_back(bob, take(bob, "path:src/a.rs"))
+        release(bob, take(bob, "path:src/a.rs"))
         bob.clear(PYTHON, reason="looked at it", by="ops")
         take(bob, "path:src/a.py")
 

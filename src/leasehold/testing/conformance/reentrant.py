@@ -14,9 +14,9 @@ from leasehold.testing.conformance.asking import (
     SHORT,
     Connect,
     expect,
-    give_back,
     leases_of,
     queue_of,
+    release,
     take,
     until_time_has_passed,
     wait_for,
@@ -59,7 +59,7 @@ class Reentrant:
         assert second.lease.expires_us > first.lease.expires_us
         assert second.lease.ttl_us == 2 * first.lease.ttl_us
         again.renew(first.lease.id, first.token)
-        give_back(again, second)
+        release(again, second)
         assert leases_of(again) == ()
 
     def test_reentrant_many_times_leaves_every_token_valid(self, connect: Connect) -> None:
@@ -105,7 +105,7 @@ class Reentrant:
         expect(Held, bob.acquire("r", ttl=LONG, reentrant=True, token=[other.token, MADE_UP]))
 
     def test_reentrant_with_a_token_that_was_handed_on(self, connect: Connect) -> None:
-        """A token is proof by itself: the next step of a job goes on under the first one's lease."""
+        """A token is proof by itself: the next step of a job goes on under the lease of the first step."""
         first = take(connect(holder="step-1"), "r")
         second = take(connect(holder="step-2"), "r", reentrant=True, token=[MADE_UP, first.token])
         assert (second.lease.id, second.lease.holder, second.unapplied) == (first.lease.id, "step-1", ("holder",))
@@ -117,7 +117,7 @@ class Reentrant:
         asking = wait_for(bob, "r")
         assert take(alice, "r", reentrant=True, wait=PATIENCE, token=first.token).lease.id == first.lease.id
         assert queue_of(alice, "r") == ["bob"]
-        give_back(alice, first)
+        release(alice, first)
         expect(Granted, asking.answer())
 
     def test_reentrant_for_a_part_of_what_is_held(self, connect: Connect) -> None:
@@ -169,7 +169,7 @@ class Reentrant:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         other = take(bob, "a")
         first = take(alice, ["a", "b"], any_of=True)
-        give_back(bob, other)
+        release(bob, other)
         again = take(alice, ["a", "b"], any_of=True, reentrant=True, token=first.token)
         assert again.lease.id == first.lease.id
 
@@ -219,7 +219,7 @@ class Reentrant:
         asking = wait_for(bob, "path:src")
         held = expect(Held, alice.acquire("path:src/a.py", ttl=LONG, wait=PATIENCE, token=mine.token))
         assert held.blockers[0].yours
-        give_back(alice, mine)
+        release(alice, mine)
         expect(Granted, asking.answer())
 
     def test_reentrant_waits_of_a_session_on_itself_are_answered_at_once(self, connect: Connect) -> None:
@@ -231,7 +231,7 @@ class Reentrant:
         held = expect(Held, alice.acquire("r", ttl=LONG, wait=PATIENCE, session=one))
         assert [each.yours for each in held.blockers] == [True]
         asking = wait_for(alice, "r", session=two)
-        give_back(alice, mine)
+        release(alice, mine)
         expect(Granted, asking.answer())
 
     def test_reentrant_wait_on_others_as_well_ends_once_they_are_gone(self, connect: Connect) -> None:
@@ -241,7 +241,7 @@ class Reentrant:
         asking = wait_for(alice, "r", token=mine.token)
         expect(Deadlock, bob.acquire("r", ttl=LONG, wait=PATIENCE, token=theirs.token))
         assert not asking.is_over
-        give_back(bob, theirs)
+        release(bob, theirs)
         held = expect(Held, asking.answer())
         assert [(each.lease, each.yours) for each in held.blockers] == [(mine.lease.id, True)]
         assert expect(Released, alice.release(mine.lease.id, mine.token)).released

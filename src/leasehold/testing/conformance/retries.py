@@ -11,10 +11,10 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     leases_of,
     queue_of,
     refused,
+    release,
     take,
     until_time_has_passed,
     wait_for,
@@ -34,7 +34,7 @@ class Retries:
         assert (first.fresh, second.fresh) == (True, False)
         assert second.token != first.token
         again.renew(first.lease.id, first.token)
-        give_back(again, second)
+        release(again, second)
         assert leases_of(again) == ()
 
     def test_retries_of_many_at_once_are_one_request(self, connect: Connect) -> None:
@@ -56,7 +56,7 @@ class Retries:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         expect(Held, bob.acquire("r", ttl=LONG, request_id="q1"))
-        give_back(alice, held)
+        release(alice, held)
         take(bob, "r", request_id="q1")
 
     def test_retries_while_waiting_keep_the_place(self, connect: Connect) -> None:
@@ -67,17 +67,17 @@ class Retries:
         other = wait_for(connect(holder="carol"), "r")
         second = Asking(lambda: connect(holder="bob").acquire("r", ttl=LONG, wait=PATIENCE, request_id="q1"))
         assert queue_of(alice, "r") == ["bob", "carol"]
-        give_back(alice, held)
+        release(alice, held)
         answers = [expect(Granted, first.answer()), expect(Granted, second.answer())]
         assert len({answer.lease.id for answer in answers}) == 1
         assert not other.is_over
-        give_back(alice, answers[1])
+        release(alice, answers[1])
         expect(Granted, other.answer())
 
     def test_retries_of_what_is_over_are_refused(self, connect: Connect) -> None:
         """A late copy of a request whose lease is gone gets no second lease."""
         alice = connect(holder="alice")
-        give_back(alice, take(alice, "r", request_id="q1"))
+        release(alice, take(alice, "r", request_id="q1"))
         assert "released" in refused(alice.acquire("r", ttl=LONG, request_id="q1"), "spent", "request_id").message
         take(alice, "r", ttl=SHORT, request_id="q2")
         until_time_has_passed(lambda: leases_of(alice) == (), "the lease has expired")
@@ -89,7 +89,7 @@ class Retries:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         expect(TimedOut, bob.acquire("r", ttl=LONG, wait=SHORT, request_id="q1"))
-        give_back(alice, held)
+        release(alice, held)
         refused(bob.acquire("r", ttl=LONG, request_id="q1"), "spent", "request_id")
         assert leases_of(bob) == ()
 
@@ -109,7 +109,7 @@ class Retries:
         take(alice, "r", slots=2)
         asking = wait_for(bob, "r", slots=2, request_id="q1")
         refused(bob.acquire("r", ttl=LONG, slots=3, wait=PATIENCE, request_id="q1"), "conflict", "request_id")
-        give_back(alice, granted)
+        release(alice, granted)
         expect(Granted, asking.answer())
 
     def test_retries_of_a_choice_get_what_was_chosen(self, connect: Connect) -> None:
@@ -117,7 +117,7 @@ class Retries:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         first = take(bob, "a")
         chosen = take(alice, ["a", "b"], any_of=True, request_id="q1").lease
-        give_back(bob, first)
+        release(bob, first)
         assert take(alice, ["a", "b"], any_of=True, request_id="q1").lease == chosen
         assert chosen.resources == ("b",)
 

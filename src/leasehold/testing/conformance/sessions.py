@@ -14,12 +14,12 @@ from leasehold.testing.conformance.asking import (
     Asking,
     Connect,
     expect,
-    give_back,
     holders_of,
     inspection,
     leases_of,
     queue_of,
     refused,
+    release,
     take,
     timeless,
     until,
@@ -35,7 +35,7 @@ def _start(locks: Locks, ttl: float = LONG, **options: str) -> str:
 
 
 def id_of(secret: str) -> str:
-    """The session's id, which is no secret."""
+    """Return the session's id, which is no secret."""
     return secret.partition(".")[0]
 
 
@@ -70,7 +70,7 @@ class Sessions:
         granted = take(carol, "c")
         waiting = Asking(lambda: bob.acquire("c", ttl=LONG, wait=LONG, session=secret))
         until(lambda: queue_of(carol, "c") == ["alice"], "the session is in the queue")
-        give_back(carol, granted)
+        release(carol, granted)
         assert expect(Granted, waiting.answer()).lease.holder == "alice"
         assert take(bob, "mine").lease.holder == "bob"
 
@@ -218,7 +218,7 @@ class Sessions:
         assert take(alice, "r", session=one, reentrant=True).lease.id == first.lease.id
         assert not isinstance(alice.acquire("r", ttl=LONG, session=two, reentrant=True), Granted)
         assert not isinstance(alice.acquire("r", ttl=LONG, session=two, request_id="q"), Granted)
-        give_back(alice, first)
+        release(alice, first)
 
     def test_sessions_of_two_holders_in_one_session_never_meet(self, connect: Connect) -> None:
         """Neither replays nor cancels what the other one asked for."""

@@ -9,11 +9,11 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     inspection,
     leases_of,
     queue_of,
+    release,
     take,
     until_free,
     wait_for,
@@ -33,7 +33,7 @@ class Several:
             assert inspection(bob, resource).leases == (granted.lease,)
             expect(Held, bob.acquire(resource, ttl=LONG))
         assert leases_of(bob) == leases_of(bob, resource="b") == (granted.lease,)
-        give_back(alice, granted)
+        release(alice, granted)
         take(bob, ["path:src/x", "b", "a"])
 
     def test_several_or_nothing(self, connect: Connect) -> None:
@@ -56,7 +56,7 @@ class Several:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         granted = take(alice, ["path:src/a.py", "path:src", "repo:all"])
         expect(Held, bob.acquire("path:src/b.py", ttl=LONG))
-        give_back(alice, granted)
+        release(alice, granted)
         take(bob, ["path:src", "path:src/a.py"])
 
     def test_several_held_by_nobody_while_one_waits(self, connect: Connect) -> None:
@@ -67,9 +67,9 @@ class Several:
         assert inspection(alice, "a").leases == ()
         assert leases_of(alice, holder="bob") == ()
         assert queue_of(alice, "c") == ["bob"]
-        give_back(alice, first)
+        release(alice, first)
         assert leases_of(alice, holder="bob") == ()
-        give_back(alice, second)
+        release(alice, second)
         assert expect(Granted, asking.answer()).lease.resources == ("a", "b", "c")
         assert [queue_of(alice, each) for each in "abc"] == [[], [], []]
 
@@ -79,8 +79,8 @@ class Several:
         both = take(alice, ["a", "b"])
         one = wait_for(bob, ["a", "b"])
         two = wait_for(carol, ["b", "a"])
-        give_back(alice, both)
-        give_back(bob, expect(Granted, one.answer()))
+        release(alice, both)
+        release(bob, expect(Granted, one.answer()))
         expect(Granted, two.answer())
 
     def test_several_at_once_by_many(self, connect: Connect) -> None:
@@ -115,5 +115,5 @@ class Several:
         names = [f"r{place}" for place in range(65)]
         wrong("resources", lambda: locks.acquire(names, ttl=LONG))
         assert leases_of(locks) == ()
-        give_back(locks, take(locks, names[:64]))
+        release(locks, take(locks, names[:64]))
         assert leases_of(locks) == ()

@@ -14,10 +14,10 @@ from leasehold.testing.conformance.asking import (
     SHORT,
     Connect,
     expect,
-    give_back,
     inspection,
     leases_of,
     queue_of,
+    release,
     take,
     timeless,
     until_time_has_passed,
@@ -60,7 +60,7 @@ class Unclean:
     def test_unclean_is_not_a_release(self, connect: Connect, options: dict[str, object]) -> None:
         """A clean end has neither grace nor quarantine."""
         alice, bob = connect(holder="alice"), connect(holder="bob")
-        give_back(alice, take(alice, ["r", "path:src/x"], **options))
+        release(alice, take(alice, ["r", "path:src/x"], **options))
         take(bob, ["r", "path:src"])
 
     def test_unclean_quarantine_after_expiry(self, connect: Connect) -> None:
@@ -160,7 +160,7 @@ class Unclean:
         take(alice, "a", grace=60)
         take(alice, "b", on_expiry="quarantine")
         stolen = expect(Granted, ops.steal(["a", "b"], ttl=LONG, by="ops", reason="rescue"))
-        give_back(ops, stolen)
+        release(ops, stolen)
         take(alice, ["a", "b"])
 
     def test_unclean_grace_can_be_cleared(self, connect: Connect) -> None:

@@ -14,10 +14,10 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     leases_of,
     queue_of,
+    release,
     take,
     until,
     wait_for,
@@ -44,13 +44,13 @@ class Waiting:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         asking = wait_for(bob, "r", ttl="5m", name="deploy", reason="because", context={"a": 1})
-        give_back(alice, held)
+        release(alice, held)
         granted = expect(Granted, asking.answer())
         assert (granted.lease.holder, granted.lease.name, granted.lease.reason) == ("bob", "deploy", "because")
         assert granted.lease.ttl_us == 300_000_000
         assert granted.lease.context == '{"a":1}'
         assert holders_of(alice, "r") == ["bob"]
-        give_back(bob, granted)
+        release(bob, granted)
 
     def test_waiting_times_out(self, connect: Connect) -> None:
         """A request that times out learns what is in the way, and leaves the queue."""
@@ -66,7 +66,7 @@ class Waiting:
         alice, bob = connect(holder="alice"), connect(holder="bob")
         held = take(alice, "r")
         expect(TimedOut, bob.acquire("r", ttl=LONG, wait=SHORT))
-        give_back(alice, held)
+        release(alice, held)
         assert leases_of(alice) == ()
         take(alice, "r")
 
@@ -96,7 +96,7 @@ class Waiting:
         with pytest.raises(Closed):
             asking.answer()
         until(lambda: queue_of(alice, "r") == [], "bob has left the queue")  # a server has yet to hear of it
-        give_back(alice, held)
+        release(alice, held)
         assert leases_of(alice) == ()
         take(carol, "r")
 
@@ -105,9 +105,9 @@ class Waiting:
         alice, shared = connect(holder="alice"), connect(holder="shared")
         held = take(alice, "r")
         asked = [wait_for(shared, "r", holder=f"h{place}") for place in range(4)]
-        give_back(alice, held)
+        release(alice, held)
         for asking in asked:
-            give_back(shared, expect(Granted, asking.answer()))
+            release(shared, expect(Granted, asking.answer()))
         assert leases_of(alice) == ()
 
     def test_waiting_by_a_holder_for_what_it_holds_itself(self, connect: Connect) -> None:
@@ -116,7 +116,7 @@ class Waiting:
         first = take(locks, "r")
         expect(TimedOut, locks.acquire("r", ttl=LONG, wait=SHORT))
         asking = wait_for(locks, "r")
-        give_back(locks, first)
+        release(locks, first)
         assert expect(Granted, asking.answer()).lease.fence > first.lease.fence
 
     def test_waiting_of_all_for_each_other_ends(self, connect: Connect) -> None:
@@ -129,7 +129,7 @@ class Waiting:
             for _ in range(5):
                 granted = expect(Granted, locks.acquire("r", ttl=LONG, wait=PATIENCE))
                 fences.append(granted.lease.fence)
-                give_back(locks, granted)
+                release(locks, granted)
 
         at_once(work, range(4))
         assert len(fences) == 20

@@ -71,7 +71,7 @@ class Holds:
             self._heartbeat(event)
 
     def finish(self) -> None:
-        """Report every lease whose end was never told."""
+        """Report every lease whose end no event reports."""
         for span in self._spans.values():
             if span.end is None:
                 self._report("residue", f"a lease is left over: {who(span.event)}", span.event)
@@ -109,7 +109,7 @@ class Holds:
                 self._report("overlap", message, new.event)
 
     def _present(self, new: Span) -> list[Span]:
-        """Leases that hold, or keep closed, something that meets the new one's names; who is past that is dropped."""
+        """Return the leases that hold, or keep closed, what meets the names of the new one; drop those that ended."""
         event, present = new.event, []
         for span in self._index.near(event.space, new.names):
             if span.opens_at > event.at_us:
@@ -119,7 +119,7 @@ class Holds:
         return present
 
     def takers(self, new: Want) -> dict[str, int]:
-        """How many slots are taken at each place where this want needs one."""
+        """Return the number of taken slots at each place where this want needs one."""
         if new.mode != SLOTS:
             return {}
         event = new.event
@@ -184,7 +184,7 @@ class Holds:
             span.opens_at = event.at_us if event.kind == "cleared" else FOREVER
 
     def _heartbeat(self, event: Event) -> None:
-        """One event that renews all leases of a session."""
+        """Apply the one event that renews all leases of a session."""
         leases = event.detail.get("leases")
         if not isinstance(leases, Mapping):
             raise Malformed(f"event {event.seq} (renewed) tells neither its lease nor the leases of its session")

@@ -35,12 +35,12 @@ T = TypeVar("T", bound=Ordered)
 
 
 def place(name: str, hierarchical: frozenset[str]) -> str:
-    """The one place of this (parsed) name."""
+    """Return the one place of this parsed name."""
     return lineage(name, hierarchical)[0]
 
 
 def widest(names: tuple[str, ...], hierarchical: frozenset[str]) -> tuple[str, ...]:
-    """These names without those that lie below others of them."""
+    """Return these names without those that lie below others of them."""
     if len(names) == 1:
         return names
     tops = {place(name, hierarchical) for name in names}
@@ -49,7 +49,7 @@ def widest(names: tuple[str, ...], hierarchical: frozenset[str]) -> tuple[str, .
 
 @lru_cache(maxsize=65536)
 def lineage(name: str, hierarchical: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The place of this (parsed) name, then all places above it, nearest first."""
+    """Return the place of this parsed name, then all places above it, nearest first."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return (name,)
@@ -98,7 +98,7 @@ class Index(Generic[T]):
                     del index[space, each]
 
     def near(self, space: str, names: Iterable[str], before: tuple[int, int] | None = None) -> list[T]:
-        """Everything that lies at, above or below one of these names, each once; only what is `before` in order."""
+        """Yield what lies at, above or below one of these names, each once, and only what is `before` in order."""
         found: dict[int, T] = {}
         for name in names:
             above = lineage(name, self._hierarchical)
@@ -123,11 +123,11 @@ class Index(Generic[T]):
             yield self._below[space, above[1]]
 
     def at(self, space: str, where: str) -> list[T]:
-        """Everything that lies exactly here."""
+        """Return everything that lies exactly here."""
         return self._at.get((space, where), [])
 
     def places_of(self, names: Iterable[str]) -> set[str]:
-        """The places of these names, without those above."""
+        """Return the places of these names, without those above."""
         return {place(name, self._hierarchical) for name in names}
 
     def _lists(self, space: str, above: tuple[str, ...]) -> Iterator[list[T]]:

@@ -82,7 +82,7 @@ class Queues:
                 self._judge(event, wait)
 
     def finish(self) -> None:
-        """Report every wait whose end was never told."""
+        """Report every wait whose end no event reports."""
         for wait in self._waits.values():
             if wait.end is None:
                 self._report("wait", f"a wait never ended: {who(wait.event)}", wait.event)
@@ -103,7 +103,7 @@ class Queues:
             self._of_session[event.space, event.session][waiter] = wait
 
     def _queued_again(self, event: Event, known: CheckedWait, *, again: bool) -> None:
-        """The same request was sent a second time: it keeps its place, with a new deadline."""
+        """Apply a second copy of a queued request: it keeps its place, with a new deadline."""
         if known.end is not None or not again or not _is_same_wish(event, known):
             message = f"a waiter queued twice, after its end, or for something else: {who(event)}"
             self._report("wait", message, known.event, *([known.end] if known.end else []), event)
@@ -152,7 +152,7 @@ class Queues:
                 return
 
     def _is_overtaken(self, ahead: CheckedWait, new: Want, room: dict[str, int]) -> bool:
-        """Whether `new` must not be served before `ahead`; `room` is how many slots are left for those ahead."""
+        """Return True if `new` must not be served before `ahead`. `room`: the slots that are left for those ahead."""
         if new.clashes(ahead):
             return True
         if not new.shares(ahead):

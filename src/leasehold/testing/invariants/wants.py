@@ -64,11 +64,11 @@ class Want:
         self.slots = number(self.event, "slots")
 
     def shares(self, other: Want) -> bool:
-        """Whether both are takers of the same kind of semaphore."""
+        """Return True if both are takers of the same kind of semaphore."""
         return self.mode == other.mode == SLOTS and self.slots == other.slots
 
     def clashes(self, other: Want) -> bool:
-        """Whether they cannot be had at once, however much room there is."""
+        """Return True if both cannot be held at once, however many slots are free."""
         if self.mode == other.mode == SHARED:
             return False
         sharing = self.shares(other)
@@ -81,7 +81,7 @@ class Want:
 
 
 def number(event: Event, key: str, default: int | None = None) -> int:
-    """A number that this kind of event has to tell, unless there is a default."""
+    """Return a number that this kind of event must have, unless there is a default."""
     value = event.detail.get(key, default)
     if not isinstance(value, int):
         raise Malformed(f"event {event.seq} ({event.kind}) does not tell its {key} as a number: {value!r}")
@@ -89,7 +89,7 @@ def number(event: Event, key: str, default: int | None = None) -> int:
 
 
 def text(event: Event, key: str) -> str:
-    """A text that this kind of event has to tell."""
+    """Return a text that this kind of event must have."""
     value = event.detail.get(key)
     if not isinstance(value, str):
         raise Malformed(f"event {event.seq} ({event.kind}) does not tell its {key} as text: {value!r}")
@@ -97,5 +97,5 @@ def text(event: Event, key: str) -> str:
 
 
 def who(event: Event) -> str:
-    """A few words about what an event is about, for messages."""
+    """Name the subject of an event in a few words, for messages."""
     return f"{event.holder} ({', '.join(event.resources)}; event {event.seq} at {event.at_us})"

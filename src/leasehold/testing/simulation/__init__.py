@@ -44,7 +44,7 @@ DAY = 24 * 3600 * SECOND
 
 
 def draw_weather(chance: random.Random, seed: int) -> Weather:
-    """Some mishaps never strike in a run, others often: so that each is also seen without the others.
+    """Draw how often each mishap strikes. Some never do in a run, so that each is also seen without the others.
 
     The seed itself decides about some, so that a few seeds in a row have seen them all.
     """
@@ -87,7 +87,7 @@ class Simulation:
         return SimulatedCaller(self, name or f"agent-{self._numbers}", self._numbers)
 
     def a_node(self) -> SimulatedNode:
-        """Some process that answers calls, even if it is paused."""
+        """Choose a process that answers calls, even if it is paused."""
         return self.chance.choice(self._nodes)
 
     # ----------------------------------------------------------------------------------------- one step
@@ -96,18 +96,18 @@ class Simulation:
         """Let one thing happen."""
         draw = self.chance.random()
         if draw < self._bustle:
-            self._somebody_acts()
+            self._caller_acts()
         elif draw < self._bustle + 0.4:
-            self._somebody_turns()
+            self._engine_turns()
         elif draw < 0.988:
             self._time_passes()
         elif draw < 0.997:
-            self._somebody_governs()
+            self._admin_acts()
         elif self._mishaps:
             self._mishap(self.chance.choice(self._mishaps))
         self.watch.look(self.now)
 
-    def _somebody_acts(self) -> None:
+    def _caller_acts(self) -> None:
         caller = self.chance.choice(list(self._callers.values()))
         caller.act()
         if not caller.is_alive:
@@ -118,7 +118,7 @@ class Simulation:
             reborn.excused = caller.excused
             self._callers[reborn.name] = reborn
 
-    def _somebody_turns(self) -> None:
+    def _engine_turns(self) -> None:
         ready = [node for node in self._nodes if node.runs and node.due_in() == 0]
         if ready:
             self._turn(self.chance.choice(ready))
@@ -149,8 +149,8 @@ class Simulation:
         self._luck.is_dark = self.now < self._dark_until
         self._look_around()
 
-    def _somebody_governs(self) -> None:
-        """An admin ends a lease, or opens what an accident has closed."""
+    def _admin_acts(self) -> None:
+        """Have an admin end a lease, or open what an accident has closed."""
         node = self.a_node()
         closed = [hold for hold in self._holds() if hold.closed and hold.ask is not None]
         if closed:
@@ -190,7 +190,7 @@ class Simulation:
         self.watch.look_for_forgotten()
         for caller in self._callers.values():
             for asked in caller.calls:
-                # A wait begins when its engine comes to it.
+                # A wait begins when its engine takes it up.
                 began = self._undisturbed_since(asked.node.engine.key) or 0
                 if self.now - max(asked.until, began + asked.wait) > ANSWERED_WITHIN:
                     raise Broken(f"{caller.name} still has no answer to {asked.pending and asked.pending.command}")
@@ -240,7 +240,7 @@ class Simulation:
             self._time_passes()
 
     def _clean_up(self) -> None:
-        """One engine that sweeps, as a server does, until there is nothing left to sweep."""
+        """Sweep with one engine, as a server does, until there is nothing left to sweep."""
         store = FaultyStore(MemoryStore(self._memory), self._luck, self.watch.committed)
         sweeper = SimulatedNode(0, store, lambda: self.now, self.chance, housekeeping=True)
         for leap in (20 * SECOND, SECOND, SECOND, DAY + SECOND, *[SECOND] * 200):

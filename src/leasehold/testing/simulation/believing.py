@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """The store's time."""
 
         def a_node(self) -> BelievedNode:
-            """Some process that answers calls."""
+            """Choose a process that answers calls."""
 
 
 SURE = 998
@@ -66,7 +66,7 @@ class BelievedRequest:
         self.lease = lease
         self.session: str | None = None
         self.given_up = False
-        """Whether the answer no longer matters to the caller."""
+        """True if the answer no longer matters to the caller."""
         self.pending: Pending | None = None
 
 
@@ -78,7 +78,7 @@ class Known:
         self.token = token
         self.request = request
         self.is_busy = False
-        """Whether a call about it is under way: one at a time, so that none overtakes another."""
+        """True while a call about it is under way: one at a time, so that none overtakes another."""
 
 
 class Believer:
@@ -110,12 +110,12 @@ class Believer:
     # ------------------------------------------------------------------------------------- giving up
 
     def give_up(self, which: Callable[[BelievedRequest], bool]) -> None:
-        """The answers to these calls no longer matter."""
+        """Ignore the answers to these calls from now on."""
         for asked in self.calls:
             asked.given_up |= which(asked)
 
     def forget(self, which: Callable[[Known], bool]) -> None:
-        """From now on it is not sure of these leases any more."""
+        """Stop believing in these leases."""
         for known in [each for each in self.leases.values() if which(each)]:
             id_ = known.lease.id
             self.released.add(id_)
@@ -123,7 +123,7 @@ class Believer:
             self.place.watch.doubt(id_)
 
     def leave_session(self) -> None:
-        """The session is over, and everything that it has."""
+        """End the session, and everything that it holds."""
         if self.session is not None:
             gone, self.session = self.session.session, None
             self.give_up(lambda asked: asked.session == gone)
@@ -131,7 +131,7 @@ class Believer:
             self.requests = {id_: each for id_, each in self.requests.items() if each[0]["session"] is None}
 
     def lose(self, node: BelievedNode) -> None:
-        """This process has died, and the calls to it with it."""
+        """Note that this process has died, and the calls to it with it."""
         for asked in [each for each in self.calls if each.node is node]:
             self.calls.remove(asked)
             asked.given_up = True

@@ -150,7 +150,7 @@ class SimulatedCaller(Believer):
             self._call(c.Cancel(keys.request(actor, request, self.name), proof=proof), request=request)
 
     def repeat_cancelled(self) -> None:
-        """A copy of a request that was withdrawn arrives late."""
+        """Deliver a late copy of a request that was withdrawn."""
         if self._withdrawn:
             wish = self.chance.choice(list(self._withdrawn.values())[-4:])
             self._acquire(wish)

@@ -47,11 +47,11 @@ class SimulatedNode:
 
     @property
     def runs(self) -> bool:
-        """Whether it would take its turn now."""
+        """True if it would take its turn now."""
         return self.is_alive and self.paused_until <= self._clock()
 
     def undisturbed_since(self) -> int:
-        """From when on it ran and reached the store."""
+        """Return the time since which it has run and reached the store."""
         return self._troubled_at if self.runs else self._clock()
 
     def pause(self, us: int) -> None:

@@ -123,7 +123,7 @@ class Watch:
             raise Broken(f"{hold.ticket} was granted {hold.id}, but its engine did not come for it")
 
     def hold(self, lease: str) -> Hold | None:
-        """The lease as the store has it now, if it lives."""
+        """Return the lease as the store has it now, if it lives."""
         found = self.records.get(keys.home(lease), EMPTY).holds.get(lease)
         return found if found is not None and not found.closed and found.expires_at > self.now else None
 
@@ -188,7 +188,7 @@ class Watch:
                 raise Broken(f"{id_} was granted {since} us ago, and no caller knows of it: {self.hold(id_)}")
 
     def _is_free(self, waiter: Waiter) -> bool:
-        """Whether nobody at all is on what this waiter wants, nor before it."""
+        """Return True if nothing that this waiter wants is held, and no other waiter is before it."""
         ask = waiter.ask
         return (
             ask is not None and waiter.deadline > self.now and any(self._is_empty(waiter, each) for each in ask.options)
@@ -215,7 +215,7 @@ class Watch:
 
 
 def _for_how_long(seen: dict[str, int], still: dict[str, int], now: int) -> Iterator[tuple[str, int]]:
-    """How long each of these has been seen by now, while those who should have seen to it were undisturbed."""
+    """Return for how long each of these was seen while the engines responsible for it were undisturbed."""
     for id_ in [each for each in seen if each not in still]:
         del seen[id_]
     for id_, undisturbed_since in still.items():
@@ -223,7 +223,7 @@ def _for_how_long(seen: dict[str, int], still: dict[str, int], now: int) -> Iter
 
 
 def _clash(one: Lease, other: Lease) -> bool:
-    """Whether these two cannot be held at the same time (how many take slots is left to the checker)."""
+    """Return True if these two cannot be held at the same time. The checker counts slots."""
     if one.space != other.space or one.mode == other.mode == "shared":
         return False
     sharing = one.mode == other.mode == "slots" and one.slots == other.slots

@@ -22,7 +22,7 @@ WAITS = (0, 0, 0.1, 0.7, 2, 4)
 
 
 def draw_wish(chance: random.Random, holder: str, reentrant: bool) -> dict[str, Any]:
-    """One acquire."""
+    """Draw the arguments of one acquire."""
     wish = _what(chance, holder) | {"wait": chance.choice(WAITS), "reentrant": reentrant}
     if reentrant:
         wish["ttl"] = REENTRANT_TTL
