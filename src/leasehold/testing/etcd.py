@@ -234,7 +234,7 @@ class Etcd:
         self._wait_until_well()
 
     def _asked(self, member: Member, *words: str) -> bytes:
-        """What etcdctl says to this member; again, while the cluster is not ready for it."""
+        """Ask this member by etcdctl, again and again while the cluster is not ready. Return the answer."""
         program = str(_program().with_name("etcdctl"))
         command = [program, "--endpoints", f"http://127.0.0.1:{member.port}", *words]
         give_up = time.monotonic() + PATIENCE

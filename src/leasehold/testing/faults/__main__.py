@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path("build", "faults")
 SHOWN = 20
-"""So many violations are shown; the file has all."""
+"""Violations that are shown; the file has all."""
 
 
 def main() -> int:

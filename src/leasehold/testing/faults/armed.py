@@ -27,7 +27,7 @@ _TRUE = {
 
 
 class MisledClocks:
-    """What the functions of `time` say in this process."""
+    """The clocks that the functions of `time` read in this process."""
 
     def __init__(self, dials: Dials) -> None:
         self._dials = dials

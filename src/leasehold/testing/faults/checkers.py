@@ -1,10 +1,10 @@
-"""What the recorded history of clients must satisfy, each in O(n log n). Must do no I/O, and must not ask the store.
+"""Checks of the recorded history of clients, each in O(n log n). Must do no I/O, and must not ask the store.
 
 ============  ================================================================================================
 `overlap`     two clients were in incompatible critical sections at a time (`leasehold.testing.observations`)
-`fence`       a later grant of a resource has no larger fence, or one lease was told with two fences
+`fence`       a later grant of a resource has no larger fence, or one lease has two fences
 `identity`    two clients were granted the same lease, or one acted for another
-`kept`        a renewal was told `lost` while the holder could count on its lease: an acknowledged grant is gone
+`kept`        a renewal was answered `lost` while the holder could count on its lease: an acknowledged grant is gone
 `wait`        a call of a client that lives got no answer, or a wait took far longer than it may
 `lost_update` two writers wrote the same number, or an element that was written is not in the list
 `linear`      no order of tries, renewals and releases explains the answers (`linearizability`)
@@ -70,7 +70,7 @@ def _names(call: Invocation) -> Sequence[str]:
 
 
 def check_fences(calls: Iterable[Invocation]) -> list[Violation]:
-    """A grant that was asked for after another one of the same resource was answered has a larger fence."""
+    """Report grants whose fence is not larger than that of an earlier grant, answered before the request."""
     found: list[Violation] = []
     by_resource: dict[str, list[Invocation]] = defaultdict(list)
     fences: dict[str, int] = {}
@@ -105,7 +105,7 @@ def _inverted(name: str, calls: list[Invocation]) -> list[Violation]:
 
 
 def check_identity(calls: Iterable[Invocation]) -> list[Violation]:
-    """A lease is granted to one client, and only that client renews or releases it."""
+    """Report leases that two clients were granted, or that another client renewed or released."""
     found: list[Violation] = []
     owners: dict[str, str] = {}
     granted_or_used = [each for each in calls if each.kind in ("granted", "renewed", "released")]
@@ -122,7 +122,7 @@ def check_identity(calls: Iterable[Invocation]) -> list[Violation]:
 
 
 def check_kept(calls: Iterable[Invocation], share: float) -> list[Violation]:
-    """A renewal that is answered while the holder can count on its lease is not told that the lease is lost."""
+    """Report renewals that were answered `lost` while the holder could count on its lease."""
     found: list[Violation] = []
     good: dict[str, dict[str, int]] = defaultdict(dict)  # until when, by client and lease
     lives: dict[str, int] = {}
@@ -144,7 +144,7 @@ def check_kept(calls: Iterable[Invocation], share: float) -> list[Violation]:
 
 
 def check_waits(calls: Iterable[Invocation], killed: frozenset[str]) -> list[Violation]:
-    """Every call of a client that was not killed is answered, and no wait takes far longer than it may."""
+    """Report calls without an answer, of clients that were not killed, and waits that took far longer than they may."""
     found: list[Violation] = []
     for call in calls:
         longest = float(call.asked.get("wait", 0)) + PATIENCE
@@ -157,7 +157,7 @@ def check_waits(calls: Iterable[Invocation], killed: frozenset[str]) -> list[Vio
 
 
 def check_writings(writings: Sequence[Writing], lists: Mapping[str, Sequence[int]]) -> list[Violation]:
-    """No update is lost: not by a fence, and without one only to a write that ended after its lease."""
+    """Report lost updates: every one by a fence, and without a fence those not due to a write after its lease."""
     found: list[Violation] = []
     by_resource: dict[str, list[Writing]] = defaultdict(list)
     for writing in writings:

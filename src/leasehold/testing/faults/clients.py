@@ -1,4 +1,4 @@
-"""A process with several clients that work until it is told to stop, and record all that they ask and hear.
+"""A process with several clients that work until it has to stop, and record all that they ask and hear.
 
 ``python -m leasehold.testing.faults.clients TERMS``, where the terms are JSON (see `ClientTerms`). It stops once its
 standard input ends; a client finishes its turn first.
@@ -32,7 +32,7 @@ TRIES = 8
 
 
 class ClientTerms(Noun):
-    """What a process of clients is told."""
+    """The orders of a process of clients."""
 
     url: str
     name: str

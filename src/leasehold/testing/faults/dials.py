@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     disk: int = DISK_WELL
 
     def skew(self, at: int) -> int:
-        """By how many nanoseconds a clock that nobody can set is ahead, at this true time since boot."""
+        """Return the nanoseconds by which a clock that nobody can set is ahead, at this true time since boot."""
         return self.ahead + round((at - self.since) * (self.rate - 1))
 
 

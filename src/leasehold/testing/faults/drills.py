@@ -80,7 +80,7 @@ def partitions(store: str, times: int, seconds: float = 60.0) -> dict[str, Any]:
 
 
 def paused(store: str, times: int) -> dict[str, Any]:
-    """Stop holders past their TTL, let somebody else write meanwhile, and let them go on."""
+    """Stop holders past their TTL, let others write meanwhile, and continue the holders."""
     wrong: list[str] = []
     begun = monotonic()
     with SITES[store]() as site:
@@ -124,7 +124,7 @@ def _pause_once(site: Site, url: str, name: str) -> list[str]:
 
 
 def hold(url: str, name: str, path: Path) -> None:
-    """Be such a holder: take the lease, say its fence, and find oneself stopped; then look, and write."""
+    """Be such a holder: take the lease, print its fence, and be stopped; then check the lease, and write."""
     said = []
     with leasehold.connect(url, holder="holder") as locks:
         lock = locks.lock(name, ttl=TTL)
@@ -189,7 +189,7 @@ def _until_known(ask: Callable[[], object]) -> object:
 
 
 def _granted_once(events: Sequence[leasehold.Event]) -> list[str]:
-    """What the store recorded keeps every promise, and no request was granted twice."""
+    """Check that what the store recorded keeps every promise, and that no request was granted twice."""
     found = [f"{each.kind}: {each.message}" for each in check(events, finished=True)]
     names = [event.resources for event in events if event.kind == "granted"]
     return found + [f"retry: {name} was granted twice" for name in names if names.count(name) > 1]
@@ -201,7 +201,7 @@ WAITERS, IN_EACH = 20, 5
 
 
 def queues(store: str, times: int) -> dict[str, Any]:
-    """A hundred waiters a round, a tenth of them killed while they wait."""
+    """Run rounds of a hundred waiters, a tenth of them killed while they wait."""
     if store == "git":
         raise LeaseholdError("over git the order of a queue is best effort")
     begun, wrong, gaps = monotonic(), list[str](), [0.0]
@@ -236,7 +236,7 @@ def _waiters(site: Site, url: str, number: int) -> Program:
 
 
 def _queue_once(locks: leasehold.Locks, crowd: Sequence[Program], turn: int) -> list[int]:
-    """One round; return the numbers of those that were killed."""
+    """Run one round. Return the numbers of the waiters that were killed."""
     name, dead = f"queue {turn}", [(turn * 2) % WAITERS, (turn * 2 + 1) % WAITERS]
     held = locks.acquire(name, ttl=600)
     assert isinstance(held, Granted), held

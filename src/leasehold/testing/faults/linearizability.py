@@ -5,7 +5,7 @@ Every answered call takes effect at one moment between call and reply:
 
 ===========  ==========================================================
 granted L    nobody holds it; then L does
-held         somebody holds it
+held         a lease holds it
 L renewed    L holds it
 L lost       L does not hold it
 L released   L holds it; then nobody
@@ -48,7 +48,7 @@ class RegisterCall(Noun):
 
 
 class LockRegister(Noun):
-    """What is known of one register."""
+    """The calls of one register, and when its leases may end."""
 
     calls: list[RegisterCall]
     """By the time of the call."""
@@ -154,7 +154,7 @@ def _next(register: LockRegister, state: RegisterState, share: float) -> Iterato
 
 
 def _moments(register: LockRegister, state: RegisterState, call: RegisterCall) -> Iterator[tuple[str, int, int]]:
-    """Who may hold the register when this call takes effect, and when that is."""
+    """Yield the leases that may hold the register when this call takes effect, each with its end and that moment."""
     now = max(state.now, call.call)
     yield state.holder, state.expires, now
     if state.holder:
@@ -163,7 +163,7 @@ def _moments(register: LockRegister, state: RegisterState, call: RegisterCall) -
 
 
 def _effect(register: LockRegister, call: RegisterCall, holder: str, expires: int, ttl: int) -> tuple[str, int] | None:
-    """The holder and the end of its lease after this call; None: the answer cannot have been this one."""
+    """Return the holder and the end of its lease after this call, or None if this answer is impossible then."""
     if call.kind == "granted":
         return None if holder else (call.lease, call.call + ttl)
     if call.kind == "held":

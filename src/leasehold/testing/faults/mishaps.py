@@ -1,4 +1,4 @@
-"""What is done to a site, and how it is undone. A mishap begins, lasts for a while, and ends; one at a time."""
+"""Mishaps of a site, and how each is undone. A mishap begins, lasts for a while, and ends; one at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR = 3_600.0
 
 
 class Targets(Noun):
-    """What a mishap may strike."""
+    """The parts that a mishap may strike."""
 
     site: Site
     teams: list[Team]

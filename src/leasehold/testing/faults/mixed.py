@@ -101,7 +101,7 @@ class MixedRun:
         return [Team(self.site, number, plan) for number in range(course.clients // each)]
 
     def _strike(self, targets: Targets) -> None:
-        """One mishap after the other, each kind as often as the others."""
+        """Strike with one mishap after the other, each kind as often as the others."""
         course, left = self.course, list[str]()
         end = time.monotonic() + course.seconds
         while time.monotonic() < end or len(self.struck) < course.mishaps:
@@ -128,7 +128,7 @@ class MixedRun:
         return [f"{each.kind}: {each.message}" for each in found] + left
 
     def _judge_events(self, locks: leasehold.Locks) -> list[Violation]:
-        """What the store recorded. Any waiter may be passed, since any engine may have been struck."""
+        """Check what the store recorded. Any waiter may be passed, since any engine may have been struck."""
         events = recorded(locks)
         engines = {str(event.detail["engine"]) for event in events if "engine" in (event.detail or {})}
         return check(events, dead_engines=dict.fromkeys(engines, 0))
@@ -163,7 +163,7 @@ class MixedRun:
         }
 
     def _faults(self, calls: Sequence[Invocation], ended: int) -> dict[str, Any]:
-        """How often each mishap struck, and how long after its end every process of clients was granted something."""
+        """Return how often each mishap struck, and how long after its end every process of clients had a grant."""
         told: dict[str, Any] = {}
         for name, _, healed in self.struck:
             known = told.setdefault(name, {"times": 0, "recovery_ms": []})
@@ -175,7 +175,7 @@ class MixedRun:
 
 
 def _recovered(calls: Sequence[Invocation], healed: int, ended: int) -> int | None:
-    """When the last of the teams that lived got its first grant of what it asked for after that; None: not all did.
+    """Return when each living team had a first grant of what it asked for after `healed`; None if one had none.
 
     A team that was stopped, killed or at its end before it had one does not count.
     """
@@ -188,7 +188,7 @@ def _recovered(calls: Sequence[Invocation], healed: int, ended: int) -> int | No
 
 
 def recorded(locks: leasehold.Locks) -> list[Event]:
-    """The whole history of a store, oldest first; over git there is none."""
+    """Return the whole history of a store, oldest first; over git there is none."""
     events: list[Event] = []
     while True:
         page = locks.history(limit=10_000, before=events[-1].seq if events else None)

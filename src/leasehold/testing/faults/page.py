@@ -148,6 +148,6 @@ def _dots(mixed: dict[str, Any], fault: str, middle: float) -> list[str]:
 
 
 def _across(milliseconds: float) -> float:
-    """Where this stands on the logarithmic scale; what is less than its first line stands there."""
+    """Return the place on the logarithmic scale; smaller values stand at its first line."""
     digits = math.log10(max(milliseconds, DECADES[0]) / DECADES[0])
     return round(LEFT + PLOT * min(1.0, digits / (len(DECADES) - 1)), 1)

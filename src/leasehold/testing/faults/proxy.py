@@ -89,7 +89,7 @@ class FaultyProxy:
         return await asyncio.start_server(self._serve, SELF, 0)
 
     def go(self, way: str) -> None:
-        """From now on, connections go this way."""
+        """Send connections this way from now on."""
         if way not in self.WAYS:
             raise ValueError(f"no such way: {way}; there are {', '.join(self.WAYS)}")
         self._thread.do(self._go(way))

@@ -88,7 +88,7 @@ class ClientHistory(Noun):
     sections: list[Observation]
     writings: list[Writing]
     complaints: list[str]
-    """What clients themselves found wrong."""
+    """Faults that clients themselves found."""
 
 
 class Recorder:

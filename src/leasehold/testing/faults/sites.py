@@ -59,7 +59,7 @@ class ServerProgram:
 
 
 class Site:
-    """What runs for one store. Subclasses start their store in `open_store`, and return its URL for servers."""
+    """The processes that run for one store. Subclasses start their store in `open_store`, and return its URL."""
 
     name = ""
     servers_count = 2
@@ -102,7 +102,7 @@ class Site:
         raise NotImplementedError
 
     def urls(self) -> list[tuple[str, str]]:
-        """Where clients go: by which dials their clocks run, and a URL for each group of them."""
+        """Return the dials and the URL of each group of clients."""
         every = [server.url for server in self.servers]
         turned = [("client", ",".join(every[at:] + every[:at])) for at in range(len(every))]
         return [*turned, ("server", self.store)] if self.embedded else turned

@@ -20,7 +20,7 @@ SLOW = 0.5
 
 
 class TeamPlan(Noun):
-    """What all teams of a run have in common."""
+    """The settings that all teams of a run share."""
 
     clients: int
     """In each team."""

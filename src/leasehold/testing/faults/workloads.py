@@ -1,7 +1,8 @@
-"""What the clients of a run do, turn by turn, after Jepsen's lock workloads. A turn ends by itself, whatever happens.
+"""The work of the clients of a run, turn by turn, after Jepsen's lock workloads.
 
-What a lease alone guards must hold while nobody is paused past its TTL between its last look at the lease and its
-write; a write that ended later is marked. What the fence guards must always hold.
+A turn ends by itself, whatever happens. A resource that a lease alone guards must stay intact while no client is paused
+past its TTL between its last check of the lease and its write; a write that ended later is marked. A resource that the
+fence guards must always stay intact.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def keep(client: Client) -> None:
 
 
 def identity(client: Client) -> None:
-    """Try to renew and to release what others hold, with a token of one's own making."""
+    """Try to renew and to release what others hold, with an invented token."""
     mine = client.take(f"identity {client.name}")
     if mine is None:
         return
@@ -261,4 +262,4 @@ TURNS: dict[str, Callable[[Client], None]] = {
     )
 }
 MIXED = [name for name in TURNS if name != "grab"]
-"""What the clients of a mixed run do."""
+"""The workloads of a mixed run."""
