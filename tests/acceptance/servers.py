@@ -15,9 +15,11 @@ from leasehold.client.aio import AsyncHttpAnswers
 from leasehold.client.messages import bases
 from leasehold.client.sync import HttpAnswers
 from leasehold.domain.entries import Drop
+from leasehold.domain.keys import byte_of_space
 from leasehold.engine.batch import is_networked
 from leasehold.errors import Conflict
 from leasehold.locks.connect import lanes_of
+from leasehold.stores import SERVERS
 from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import Store
 
 COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", "--rate", "0")
+OWNERS = ("--advertise", "auto")
+"""Options of servers that own lanes, and hand requests on to the owners of others."""
+OF_SERVERS = f"{byte_of_space(SERVERS):02x}"
 AT_ONCE = 30
 """So many records go at a time, since etcd takes only so much at once."""
 _turns = itertools.count()
@@ -53,9 +58,10 @@ class Servers:
         return ",".join(self.urls[turn:] + self.urls[:turn])
 
     def left_over(self) -> dict[str, Record]:
-        """Every record in the store."""
+        """Every record in the store, but for those of the servers' own leases."""
         with self.lanes() as lanes:
-            return {key: record for lane in lanes for kind in "naqe" for key, record in lane.scan(kind)}
+            found = {key: record for lane in lanes for kind in "naqe" for key, record in lane.scan(kind)}
+        return {key: record for key, record in found.items() if key[0] == "e" or key[1:3] != OF_SERVERS}
 
     @contextmanager
     def lanes(self) -> Iterator[list[Store]]:
@@ -81,15 +87,15 @@ def _announced(process: subprocess.Popen[str], log: IO[str]) -> str:
 
 
 @contextmanager
-def servers_on(store: str, opened: Callable[[str], Store], count: int = 3) -> Iterator[Servers]:
-    """So many servers, each a process of its own, until the end of the block."""
+def servers_on(store: str, opened: Callable[[str], Store], count: int = 3, *words: str) -> Iterator[Servers]:
+    """So many servers, each a process of its own, until the end of the block; `words` are options of each."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
         processes = []
         for log in logs:
             started = subprocess.Popen(
-                [*COMMAND, "--store", store], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
+                [*COMMAND, "--store", store, *words], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
             )
             processes.append(stack.enter_context(started))
             stack.callback(started.kill)

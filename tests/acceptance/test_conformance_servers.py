@@ -14,7 +14,7 @@ from leasehold.testing.conformance.cancelling import Cancelling
 from leasehold.testing.conformance.deadlocks import Deadlocks
 from leasehold.testing.conformance.fences import Fences
 from leasehold.testing.conformance.retries import Retries
-from tests.acceptance.servers import Servers, forget_everything, servers_on, wandering
+from tests.acceptance.servers import OWNERS, Servers, forget_everything, servers_on, wandering
 from tests.acceptance.test_many_servers import STORES
 from tests.kit.postgres import schema
 
@@ -31,7 +31,7 @@ class Some(Deadlocks, Retries, Cancelling, Fences):
 
 
 def _with_lanes() -> Iterator[Servers]:
-    with schema(3) as url, servers_on(url, PostgresStore) as servers:
+    with schema(3) as url, servers_on(url, PostgresStore, 3, *OWNERS) as servers:
         yield servers
 
 

@@ -15,12 +15,13 @@ import pytest
 
 import leasehold
 from leasehold.domain.outcomes import Deadlock, Granted, Refused, Renewed
+from leasehold.stores import SERVERS
 from leasehold.stores.etcd import EtcdStore
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.checker import check
 from leasehold.testing.conformance.asking import Asking, take, until, wait_for
 from leasehold.testing.observations import Observation, check_observations
-from tests.acceptance.servers import Servers, async_wandering, servers_on, wandering
+from tests.acceptance.servers import OWNERS, Servers, async_wandering, servers_on, wandering
 from tests.kit import etcd, postgres
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 PROCESSES = 8
+LANES = 4
 PATIENCE = 280.0
 
 
@@ -44,7 +46,22 @@ def _etcd() -> Iterator[Servers]:
         yield servers
 
 
-STORES = {"etcd": _etcd, "postgres": _postgres}
+def _postgres_with_owners() -> Iterator[Servers]:
+    with postgres.schema(LANES) as url, servers_on(url, PostgresStore, 3, *OWNERS) as servers:
+        yield servers
+
+
+def _etcd_with_owner() -> Iterator[Servers]:
+    with servers_on(etcd.empty(), EtcdStore, 3, *OWNERS) as servers:
+        yield servers
+
+
+STORES = {
+    "etcd": _etcd,
+    "etcd with an owner": _etcd_with_owner,
+    "postgres": _postgres,
+    "postgres with owners": _postgres_with_owners,
+}
 """A store that many servers share is one more line here."""
 
 
@@ -107,7 +124,7 @@ def _history(servers: Servers) -> list[Event]:
             page = locks.history(limit=10_000, before=events[-1].seq if events else None)
             assert not isinstance(page, Refused)
             if not page:
-                return events[::-1]
+                return [event for event in events[::-1] if event.space != SERVERS]
             events.extend(page)
 
 

@@ -20,7 +20,7 @@ from leasehold.routing.lanes import lane_of_space, place_of
 from leasehold.stores.etcd import EtcdStore
 from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance.asking import Asking, queue_of, take, until, wait_for
-from tests.acceptance.servers import Servers, servers_on
+from tests.acceptance.servers import OWNERS, Servers, servers_on
 from tests.kit import etcd, postgres
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ PATIENCE = 60.0
 @pytest.fixture(scope="module", params=["etcd", "postgres"])
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     if request.param == "etcd":
-        with servers_on(f"{etcd.empty()}?lanes={LANES}", EtcdStore, 2) as started:
+        with servers_on(f"{etcd.empty()}?lanes={LANES}", EtcdStore, 2, *OWNERS) as started:
             yield started
     else:
-        with postgres.schema(LANES) as url, servers_on(url, PostgresStore, 2) as started:
+        with postgres.schema(LANES) as url, servers_on(url, PostgresStore, 2, *OWNERS) as started:
             yield started
 
 

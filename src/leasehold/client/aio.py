@@ -320,7 +320,7 @@ class AsyncHttpAnswers:
     async def _connected(self, base: ServerAddress) -> AsyncConnection:
         try:
             async with asyncio.timeout(connect_within(self._patience)):
-                return await (_through_tunnel(base) if base.via is not None and base.tls else _directly(base))
+                return await (_through_tunnel(base) if base.via is not None and base.tls else connected(base))
         except OSError as error:
             raise NotSent(told(base.first, error)) from error
 
@@ -338,7 +338,7 @@ class AsyncHttpAnswers:
         self._idle.clear()
 
 
-async def _directly(base: ServerAddress) -> AsyncConnection:
+async def connected(base: ServerAddress) -> AsyncConnection:
     """Connect to the server, or to a proxy that forwards each request."""
     loop = asyncio.get_running_loop()
     host, port = (base.host, base.port) if base.via is None else (base.via.host, base.via.port)

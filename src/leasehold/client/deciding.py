@@ -15,6 +15,8 @@ from leasehold.domain.outcomes import Released, TimedOut
 from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from leasehold.requests.calls import Call
     from leasehold.steps import Steps
 
@@ -97,7 +99,7 @@ class PendingCall:
         """Seconds without an answer after which the call fails; None: after `TRIES` or `SILENCES`."""
         self._unheard_since: float | None = None
         """Since when no server has answered, once a try has failed."""
-        self._is_once = call.verb in _ONCE or _ends_any_lease(call)
+        self._is_once = is_once(call.verb, call.arguments)
         self._tries = self._silences = 0
         self._was_lost = False
         """True if a request was sent whose answer did not arrive."""
@@ -243,9 +245,12 @@ def _giving_up(asked: HttpRequest) -> Steps[None]:
             return
 
 
-def _ends_any_lease(call: Call) -> bool:
-    """Return True for a forced release of a resource: sent again, it would end the lease of the next holder."""
-    return call.verb == "force_release" and not keys.is_lease_id(call.arguments.get("target"))
+def is_once(verb: str, arguments: Mapping[str, Any]) -> bool:
+    """Return True if a call must not be sent again once it may have had an effect.
+
+    A forced release of a resource, sent again, would end the lease of the next holder.
+    """
+    return verb in _ONCE or (verb == "force_release" and not keys.is_lease_id(arguments.get("target")))
 
 
 def connect_within(patience: float | None) -> float:

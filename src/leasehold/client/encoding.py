@@ -42,7 +42,7 @@ class HttpRequest(NamedTuple):
         return masked(self)
 
 
-class _Form:
+class Form:
     """How a verb is sent."""
 
     __slots__ = ("defaults", "is_get", "path", "spelled")
@@ -58,13 +58,14 @@ class _Form:
             self.defaults["session"] = ...
 
 
-_forms: dict[str, _Form] = {}
+_forms: dict[str, Form] = {}
 
 
-def _form(verb: str) -> _Form:
+def form_of(verb: str) -> Form:
+    """Return how this verb is sent."""
     found = _forms.get(verb)
     if found is None:
-        found = _forms[verb] = _Form(verb)
+        found = _forms[verb] = Form(verb)
     return found
 
 
@@ -73,7 +74,7 @@ def request(call: Call) -> HttpRequest:
 
     One that is drawn here was never sent before, and says so (see ``again``).
     """
-    form = _form(call.verb)
+    form = form_of(call.verb)
     if form.is_get:
         _check_query(call.verb, dict(call.arguments))
         given = {form.spelled[key]: value for key, value in call.arguments.items() if value not in (None, ())}
@@ -101,7 +102,7 @@ def again(request: HttpRequest) -> HttpRequest:
     return request._replace(body={key: value for key, value in request.body.items() if key != "first"})
 
 
-def _plain_body(call: Call, form: _Form) -> dict[str, Any] | None:
+def _plain_body(call: Call, form: Form) -> dict[str, Any] | None:
     """Return the body of a call of plain types, checked; None for others.
 
     Most calls are like that, and most of their arguments have their defaults: so one pass is enough.

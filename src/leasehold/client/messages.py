@@ -73,7 +73,7 @@ def token(api_key: str | None, url: str) -> str | None:
 
 def bases(url: str, api_key: str | None = None) -> tuple[ServerAddress, ...]:
     """Return the addresses in a URL: one, or several with commas between them, which are tried in turn."""
-    found = tuple(_base(each)._replace(token=token(api_key, each)) for each in url.split(","))
+    found = tuple(address_of(each)._replace(token=token(api_key, each)) for each in url.split(","))
     if len({base.tls for base in found}) > 1:
         raise InvalidInput("url", "must not mix http and https")
     if not any(os.environ.get(name) for name in _PROXIES):
@@ -83,7 +83,8 @@ def bases(url: str, api_key: str | None = None) -> tuple[ServerAddress, ...]:
     return tuple(base._replace(via=proxy(base, os.environ)) for base in found)
 
 
-def _base(url: str) -> ServerAddress:
+def address_of(url: str) -> ServerAddress:
+    """Return the address in the URL of one server."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -119,6 +119,8 @@ class RenewSession(Noun):
 
     actor: str
     proof: Proof
+    is_quiet: bool = False
+    """True to keep it out of the history: servers send such heartbeats all the time."""
 
 
 class EndSession(Noun):

@@ -124,6 +124,12 @@ class Engine:
 
         self._inbox.put(giving_up(given, pending))
 
+    def keep_house(self, is_wanted: bool) -> None:
+        """Sweep every second, or leave it to another process that does."""
+        if is_wanted and not self._housekeeping:
+            self.wake()
+        self._housekeeping = is_wanted
+
     @property
     def has_work(self) -> bool:
         """True if a request is in the inbox."""

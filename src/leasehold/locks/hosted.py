@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from asyncio import gather, shield
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.domain.commands import Acquire, Beat, Sweep
+from leasehold.domain import keys
+from leasehold.domain.commands import Acquire, Beat, GiveUp, RenewSession, Sweep
 from leasehold.domain.outcomes import Refused
 from leasehold.engine.drivers.loop import LoopDriver, PacedDriver
 from leasehold.engine.engine import Engine
+from leasehold.engine.pending import Pending
 from leasehold.engine.waiters import BEATS
 from leasehold.errors import InvalidInput, StoreError
 from leasehold.locks import queries as reading
@@ -24,17 +27,21 @@ from leasehold.requests import calls, checks, lookups
 from leasehold.requests import to_command as orders
 from leasehold.routing.answers import AsyncLaneAnswers, Lanes
 from leasehold.routing.history import PAGE, HistoryOfLanes
-from leasehold.routing.lanes import lane_of_call, lane_of_id, lane_of_space
+from leasehold.routing.lanes import SEVERAL, lane_of_call, lane_of_id, lane_of_space
+from leasehold.routing.owning import Ownership
+from leasehold.stores import SERVERS
+from leasehold.stores.layout import CONTROL
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.domain.api_keys import Key
     from leasehold.domain.events import Event
+    from leasehold.domain.leases import Inspection
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.sessions import Session
-    from leasehold.engine.pending import Pending
     from leasehold.locks.aio import AsyncAnswers
     from leasehold.requests.calls import Authority, Call, LossSource
     from leasehold.requests.checks import Settings
@@ -155,8 +162,13 @@ class Served:
         self._probing: asyncio.Future[list[None]] | None = None
         self._probed_until = 0.0
         for lane in self._lanes:
-            lane.driver.observing(self._observe)
+            lane.driver.observing(self._observe_control if lane is self._control else self._observe)
             lane.engine.wake()  # housekeeping begins now, not with the first request
+
+    def _observe_control(self, events: Sequence[Event]) -> None:
+        told = [event for event in events if event.space != SERVERS]
+        if told:
+            self._observe(told)
 
     def _observe(self, events: Sequence[Event]) -> None:
         for observe, kinds in self._watchers:
@@ -202,6 +214,42 @@ class Served:
         """
         return self._lanes[order.lane].driver.submit(order.command, order.secret, done)
 
+    def lane_of(self, verb: str, asked: Mapping[str, Any]) -> int:
+        """Return the lane that answers a call; `SEVERAL` for a call of several lanes, and for one that is wrong."""
+        if not self._divided:
+            return CONTROL
+        try:
+            return lane_of_call(verb, asked, self._divided)
+        except InvalidInput:
+            return SEVERAL
+
+    def undo(self, asked: dict[str, Any], authority: Authority | None) -> None:
+        """Release what an acquire may have been granted by another server, whose answer was lost."""
+        order = self.order("acquire", {**asked, "wait": 0, "first": False}, authority)
+        if not isinstance(order, Refused):
+            self.submit(order, self.abandon)
+
+    def give_back(self, lease: str, token: str) -> None:
+        """Release a lease that another server granted to a client that has disconnected; a retry of its keeps it."""
+        lane = self._lanes[lane_of_id(lease, self._divided)] if self._divided else self._control
+        gives_up = Pending(GiveUp(lease, keys.secret_hash(token), None))
+        gives_up.is_internal = True
+        lane.engine.enter(gives_up)
+
+    def ownership(self, address: str) -> Ownership:
+        """Return who owns each lane; nobody does before its first heartbeat."""
+        lanes = [number for number, _ in enumerate(self._lanes)][bool(self._divided) :]
+        locks = AsyncLocks(self._control.answers, holder=address, space=SERVERS)
+        return Ownership(locks, self._renew_quietly, self._look_at_servers, lanes, address)
+
+    async def _renew_quietly(self, session: str) -> Outcome:
+        id_, proof = checks.credential(session)[0], checks.proof(session=session)
+        return await self._control.driver.ask(RenewSession(keys.actor(SERVERS, "", id_), proof, is_quiet=True))
+
+    async def _look_at_servers(self, names: Sequence[str]) -> Sequence[Inspection]:
+        look = partial(reading.inspect_each, self._control.store, checks.Settings(), names, SERVERS)
+        return await self._loop.run_in_executor(None, look)
+
     def enough(self) -> None:
         """Begin the next turn without a pause for more calls: a batch has submitted all of its own."""
         for lane in self._lanes:
@@ -211,6 +259,16 @@ class Served:
         """Cancel an acquire whose client disconnected: leave the queue, and release what was granted."""
         if isinstance(pending.command, Acquire):
             self._by_engine[pending.command.engine].engine.abandon(pending)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several servers may use this store at once."""
+        return self._control.store.capabilities.remote
+
+    def own(self, owned: Callable[[int], bool], elsewhere: Collection[int]) -> None:
+        """Leave it to the owners of these other lanes to sweep them."""
+        for number, lane in enumerate(self._lanes):
+            lane.engine.keep_house(number not in elsewhere or owned(number))
 
     @property
     def has_history(self) -> bool:

@@ -16,7 +16,7 @@ from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.requests.lookups import history_query
 from leasehold.requests.verbs import EDGES_MOST
-from leasehold.stores import HistoryQuery
+from leasehold.stores import SERVERS, HistoryQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ def inspect(store: Store, settings: Settings, resource: object, space: object) -
     name, where = checks.resource(resource), checks.space(space)
     claims = names.claims(where, name, EXCLUSIVE, settings.hierarchical)
     return _looking(store, [claim.node for claim in claims], lambda draft: _inspection(draft, name, claims))
+
+
+def inspect_each(store: Store, settings: Settings, resources: Iterable[object], space: str) -> tuple[Inspection, ...]:
+    """Return the holders and the queue of each of these resources, as of one moment."""
+    claims = {
+        name: names.claims(space, name, EXCLUSIVE, settings.hierarchical) for name in map(checks.resource, resources)
+    }
+    nodes = [claim.node for each in claims.values() for claim in each]
+    return _looking(store, nodes, lambda draft: tuple([_inspection(draft, *each) for each in claims.items()]))
 
 
 def _looking(store: Store, nodes: list[str], look: Callable[[Draft], T]) -> T:
@@ -72,13 +81,18 @@ def leases(store: Store, space: object, holder: object, resource: object) -> tup
             (
                 lease
                 for lease in found
-                if where in (None, lease.space)
+                if _is_shown(lease.space, where)
                 and who in (None, lease.holder)
                 and (what is None or what in lease.resources)
             ),
             key=lambda lease: lease.fence,
         )
     )
+
+
+def _is_shown(space: str, where: str | None) -> bool:
+    """Return True if an answer about this space, or about all of them, shows something of that space."""
+    return space == where if where is not None else space != SERVERS
 
 
 def ended(store: Store, ids: Iterable[str]) -> list[str]:
@@ -126,7 +140,7 @@ def sessions(store: Store, space: object) -> tuple[Session, ...]:
         note._replace(secret="")
         for _, record in store.scan("a")
         for note in record.notes.values()
-        if isinstance(note, Session) and note.expires_us > now and where in (None, note.space)
+        if isinstance(note, Session) and note.expires_us > now and _is_shown(note.space, where)
     ]
     return tuple(sorted(found, key=lambda session: session.started_us))
 

@@ -110,7 +110,7 @@ def lanes_of_history(space: str | None, lease: str | None, lanes: int) -> list[i
     if lease is not None:
         return [lane_of_id(lease, lanes)]
     if space is not None:
-        return [CONTROL, lane_of_space(space, lanes)]
+        return list({CONTROL: None, lane_of_space(space, lanes): None})
     return list(every_lane(lanes))
 
 

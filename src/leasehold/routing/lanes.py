@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from leasehold.domain import keys
 from leasehold.requests import checks
+from leasehold.stores import SERVERS
 from leasehold.stores.layout import CONTROL
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ OF_ALL_SPACES = frozenset(("list", "graph", "sessions"))
 
 def lane_of_space(space: str, lanes: int) -> int:
     """Return the lane that has everything of this space."""
-    return 1 + keys.byte_of_space(space) % lanes
+    return CONTROL if space == SERVERS else 1 + keys.byte_of_space(space) % lanes
 
 
 def lane_of_id(id_: str, lanes: int) -> int:

@@ -8,6 +8,7 @@ import shlex
 import signal
 import socket
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -18,9 +19,11 @@ from leasehold.config.urls import shown
 from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.locks.connect import open_served
+from leasehold.routing.links import checked_address, is_trusted
 from leasehold.server.access.authentication import is_loopback
 from leasehold.server.access.permissions import RATE
 from leasehold.server.api.app import App, asgi
+from leasehold.server.api.handing_on import HandingOn
 from leasehold.server.api.long_polls import KEEP_OPEN, KEEP_PLACE, LongPolls
 from leasehold.server.http.certificates import renewed
 from leasehold.server.http.protocol import protocol_for
@@ -41,6 +44,8 @@ STOP_SECONDS = 10
 """How long requests under way may take after the signal to stop."""
 BACKLOG = 16_384
 KEEP_ALIVE = 75
+AUTO = "auto"
+"""In place of an address to advertise: that at which it serves."""
 
 
 class ServeOptions(Noun):
@@ -59,6 +64,10 @@ class ServeOptions(Noun):
     webhooks: tuple[Hook, ...] = ()
     webhook_state: str = ""
     """The file that records how far each webhook got."""
+    advertise: str = ""
+    """The address at which other servers of the store reach this one, or `auto` for its own; empty: it owns nothing."""
+    peers: tuple[str, ...] = ()
+    """The only servers to which requests are handed on; empty: those with https, and those on this machine."""
 
 
 class HttpServer(uvicorn.Server):
@@ -123,7 +132,11 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
         if not has_keys:
             log.warning("no keys: every client that reaches this server is an admin")
         announce(url, not has_keys)
-        async with webhooks(served, options, app), renewed(config.ssl, options.tls_cert, options.tls_key):
+        async with (
+            webhooks(served, options, app),
+            renewed(config.ssl, options.tls_cert, options.tls_key),
+            owning(served, options, app, url),
+        ):
             await server.serve([listener])
         await app.agents.ended()
     finally:
@@ -143,6 +156,28 @@ async def webhooks(served: Served, options: ServeOptions, app: App) -> AsyncIter
         yield
     finally:
         await hooks.close()
+
+
+@asynccontextmanager
+async def owning(served: Served, options: ServeOptions, app: App, url: str) -> AsyncIterator[None]:
+    """Own lanes, and hand requests on to the owners of others, while this lasts."""
+    if not options.advertise:
+        yield
+        return
+    if not served.is_shared:
+        raise InvalidInput("advertise", "is for servers that share a store on PostgreSQL or etcd")
+    own = checked_address(url if options.advertise == AUTO else options.advertise, "advertise")
+    ownership = served.ownership(own)
+    trusts = partial(is_trusted, own=own, named=options.peers)
+    handing_on = HandingOn(served, ownership, trusts, app.dispatcher.decide_here, app.metrics)
+    app.dispatcher.handing_on = handing_on
+    beating = asyncio.get_running_loop().create_task(ownership.run())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await ownership.close()
+        await handing_on.end()
 
 
 def _config(options: ServeOptions, app: App) -> uvicorn.Config:

@@ -17,6 +17,10 @@ def observes(store: Store) -> TypeGuard[ObservingStore]:
     return store.capabilities.observes
 
 
+SERVERS = "leasehold-servers"
+"""The space, in the control lane, of the leases by which servers share the lanes; shown only to those who name it."""
+
+
 class Capabilities(Noun):
     """Declares the promises of a store. The table in docs/reference/stores.md is generated from it."""
 
@@ -69,7 +73,7 @@ class HistoryQuery(Noun):
     def wants(self, event: Event) -> bool:
         """Return True if the event matches, for stores that search their events in Python."""
         return (
-            (self.space is None or event.space == self.space)
+            (event.space == self.space if self.space is not None else event.space != SERVERS)
             and (self.resource is None or self.resource in event.resources)
             and (self.holder is None or event.holder == self.holder)
             and (self.lease is None or event.lease == self.lease)

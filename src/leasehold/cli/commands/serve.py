@@ -50,6 +50,8 @@ def serve(context: Context) -> int:
         _patience(context, "keep_place"),
         hooks,
         values["webhook_state"] or (state_file(store.url) if hooks else ""),
+        values["advertise"] or "",
+        tuple(values["peer"]),
     )
     serve_on(terms, lambda url, is_open: _announce(context, url, is_open=is_open))
     return DONE

@@ -232,6 +232,8 @@ _VERBS = (
                 "TIME",
                 "10s",
             ),
+            Flag("--advertise", "the URL at which other servers of this store reach this one (auto: its own)", "URL"),
+            Flag("--peer", "a server to which requests may be handed on (repeat it)", "URL", many=True),
             Flag("--webhook", "send events to this URL (repeat it; see docs/how-to/server.md)", "URL", many=True),
             Flag("--webhook-private", "allow webhooks to this machine and to private networks"),
             Flag("--webhook-state", "the file that records which events were sent", "FILE"),

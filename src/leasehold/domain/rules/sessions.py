@@ -89,7 +89,8 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
         if hold is not None and hold.ticket is None:  # what is only promised yet gets its full TTL when it is picked up
             hold, ask = renewed(draft, hold, terms(draft, hold))
             leases.append(lease_of(hold, ask, draft.now))
-    _tell(draft, "renewed", session, leases={lease.id: lease.expires_us for lease in leases})
+    if not command.is_quiet:
+        _tell(draft, "renewed", session, leases={lease.id: lease.expires_us for lease in leases})
     return SessionRenewed(session._replace(secret=""), tuple(leases))
 
 

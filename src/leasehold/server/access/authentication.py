@@ -118,11 +118,17 @@ class Authenticator:
         self._sessions.clear()
 
     async def identify(
-        self, header: str | None, space: str | None, signed_in: Callable[[], str | None] = lambda: None
+        self,
+        header: str | None,
+        space: str | None,
+        signed_in: Callable[[], str | None] = lambda: None,
+        *,
+        handed_on: bool = False,
     ) -> Principal:
         """Return the principal of this `Authorization` header. `space`: where a session lives, if the request says so.
 
         Without a header, on a server with keys, `signed_in` returns the header that a signed-in browser stands for.
+        `handed_on`: another server has accepted this key, so one that is not known may just have been created.
         """
         for _ in range(READS_MOST):
             if self.is_fresh(time.monotonic()):
@@ -132,6 +138,8 @@ class Authenticator:
             return OPEN
         token = _bearer(header if header is not None else signed_in())
         if token.startswith("lh_"):
+            if handed_on and token[3:].partition("_")[0] not in self._by_id:
+                await self.refresh()
             return self.by_key(token)
         if not space:  # where the principal lives that started the session
             id_ = principal_of_session(token)
@@ -148,8 +156,9 @@ class Authenticator:
         key = self._by_id.get(id_)
         if not compare_digest(keys.secret_hash(secret), key.secret if key is not None else NO_SECRET) or key is None:
             raise Problem("unauthenticated", "this key is not known, or was revoked; ask an admin for a new one")
+        authority = _authority(key, key.id)
         principal = Principal(
-            key.name, key.role, key.space, key.prefixes, key.id, None, _authority(key, key.id), key.principal
+            key.name, key.role, key.space, key.prefixes, key.id, None, authority, key.principal, token
         )
         if len(self._verified) < CACHED_MOST:
             self._verified[token] = principal

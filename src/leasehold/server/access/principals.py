@@ -23,6 +23,11 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """Its identity for the rules; None on a server without keys, where no caller proves its identity."""
     principal: str = ""
     """The id of the principal, which stays while its keys rotate: shares are counted under it."""
+    secret: str | None = None
+    """The key as it was sent, which a request has with it that is handed on to another server."""
+
+    def __repr__(self) -> str:
+        return f"Principal({self.name!r}, {self.role!r}, {self.space!r}, id={self.id!r})"
 
 
 OPEN = Principal(name="anonymous", role="admin", space="default", id="open")

@@ -16,12 +16,14 @@ from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from leasehold.requests.verbs import DEFAULT_TTL
+from leasehold.routing.owning import PROTOCOL
 from leasehold.server.access.authentication import Authenticator, check_origin
 from leasehold.server.access.permissions import Rates
 from leasehold.server.api import decoding, events, hooks, losses, openapi, problems
 from leasehold.server.api import mcp as agents
 from leasehold.server.api.dispatch import Dispatcher
 from leasehold.server.api.gateway import endpoints as gateway_endpoints
+from leasehold.server.api.handing_on import HEADER, LEAVE
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.requests import Body, Query
 from leasehold.server.api.routes import ROUTES
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
+_CANCEL = next(route for route in ROUTES if route.verb == "cancel")
 CANCELLABLE = ("acquire", "batch")
 """Verbs that are cancelled when the client disconnects: others acquire nothing that nobody would release."""
 ANSWERED = "leasehold.answered"
@@ -72,7 +75,7 @@ class App:
         self.rates = Rates(rate)
         self.metrics = Metrics(served)
         self.exposition = Exposition(self.metrics)
-        self._polls = polls
+        self.polls = polls
         polls.watch(self.authenticator)
         self.dispatcher = Dispatcher(served, self.rates, polls, self.metrics)
         self.streams = events.EventStreams(served, self.authenticator)
@@ -81,7 +84,9 @@ class App:
 
     def close(self) -> None:
         """Answer every waiting client, and end every stream, because the server stops."""
-        self._polls.close()
+        self.polls.close()
+        if self.dispatcher.handing_on is not None:
+            self.dispatcher.handing_on.close()
         self.streams.close()
         self.losses.close()
         self.agents.close()
@@ -99,7 +104,8 @@ class App:
     async def identify(self, request: Request, space: str | None = None) -> Principal:
         """Return the caller."""
         header = request.headers.get("authorization")
-        who = await self.authenticator.identify(header, space, lambda: login.header_of(request))
+        handed_on = is_handed_on(request)
+        who = await self.authenticator.identify(header, space, lambda: login.header_of(request), handed_on=handed_on)
         self.check_origin(request)
         return who
 
@@ -135,7 +141,12 @@ async def answer_verb(app: App, route: Route, request: Request) -> Response:
     who, given = await app.parse(request, route)
     loop = asyncio.get_running_loop()
     over: asyncio.Future[Operation] = loop.create_future()
-    operation = app.dispatcher.begin(who, route.verb, given, lambda it: None if over.done() else over.set_result(it))
+
+    def done(answered: Operation) -> None:
+        if not over.done():
+            over.set_result(answered)
+
+    operation = app.dispatcher.begin(who, route.verb, given, done, handed_on=is_handed_on(request))
     waited: list[asyncio.Future[Any]] = [over]
     if route.verb in CANCELLABLE:
         waited.append(loop.create_task(gone(request.receive)))
@@ -152,6 +163,21 @@ async def answer_verb(app: App, route: Route, request: Request) -> Response:
             each.cancel()
     request.scope["extensions"][ANSWERED](operation)
     return problems.respond(app.dispatcher.answer(operation))
+
+
+async def _leave(app: App, request: Request) -> Response:
+    """Withdraw a waiting request that another server has handed on: its client has disconnected there."""
+    who, given = await app.checked(request, _CANCEL)
+    return problems.ok({"left": app.polls.leave(who, given)})
+
+
+def is_handed_on(request: Request) -> bool:
+    """Return True if another server hands this request on; refuse one of another version."""
+    told = request.headers.get(HEADER)
+    if told is not None and told != str(PROTOCOL):
+        message = f"{HEADER}: this server has version {PROTOCOL} of what servers send to each other"
+        raise Problem("invalid", message, field=HEADER)
+    return told is not None
 
 
 async def _watch_events(app: App, request: Request) -> Response:
@@ -196,6 +222,7 @@ def _paths(app: App) -> list[Path]:
         by_path.setdefault(route.path, {})[route.method] = partial(answer_verb, app, route)
     by_path[events.ROUTE.path] = {"GET": partial(_watch_events, app)}
     by_path[losses.ROUTE.path] = {"POST": partial(_watch_losses, app)}
+    by_path[LEAVE] = {"POST": partial(_leave, app)}
     by_path.update(gateway_endpoints(app))
     by_path.update(hooks.endpoints(app))
     for path, answer in WITHOUT_KEY.items():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leasehold.locks.hosted import Served
     from leasehold.server.access.permissions import Rates
     from leasehold.server.access.principals import Principal
+    from leasehold.server.api.handing_on import HandedRequest, HandingOn
     from leasehold.server.api.long_polls import LongPoll, LongPolls
     from leasehold.server.ops.metrics import Metrics
 
@@ -54,7 +55,10 @@ _RELEASED: Final = _struct("Released", wire.names("Released"))
 class Operation:
     """A verb that a principal called, until it is answered or cancelled."""
 
-    __slots__ = ("_done", "answer", "arguments", "batch", "is_open", "pending", "served", "verb", "wait", "who")
+    __slots__ = (
+        *("_done", "answer", "arguments", "batch", "handed", "is_handed_on", "is_open", "may_wait", "pending"),
+        *("served", "verb", "wait", "was_lost", "who"),
+    )
 
     def __init__(
         self, served: Served, who: Principal, verb: str, arguments: dict[str, Any], done: Callable[[Operation], None]
@@ -73,12 +77,24 @@ class Operation:
         """The limits of its time, if it waits."""
         self.batch: Batch | None = None
         """Its calls, if it is a batch."""
+        self.may_wait = True
+        self.is_handed_on = False
+        """True if another server has handed it on to this one: its client is connected there."""
+        self.handed: HandedRequest | None = None
+        """Its way to the server that is to answer it, while that is another one."""
+        self.was_lost = False
+        """True if another server may have carried it out before this one did."""
+
+    @property
+    def waits(self) -> bool:
+        """True if its client is prepared to wait."""
+        return self.wait is not None or (self.handed is not None and self.handed.waits)
 
     def end(self) -> bool:
         """Close it. True if it was open: only the caller that closed it may answer it."""
         was_open, self.is_open = self.is_open, False
         if was_open and self.wait is not None:
-            self.wait.polls.open.pop(self, None)
+            self.wait.polls.over(self)
         return was_open
 
     def tell(self) -> None:
@@ -111,9 +127,13 @@ class Operation:
 
     def cancel(self) -> None:
         """Cancel it: its client disconnected, or did not receive the answer. Nothing stays acquired."""
-        self.end()
+        was_open = self.end()
         if self.batch is not None:
             self.batch.cancel()
+        elif self.handed is not None:
+            self.handed.leave()
+        elif was_open and self.is_handed_on and self.wait is not None and self.pending is not None:
+            self.wait.polls.keep_place(self)  # the server that handed it on may have died, and its client comes back
         elif self.verb == "acquire" and self.pending is not None:
             if self.wait is not None and self.pending.waiter is not None:
                 self.wait.polls.forget_place(self)
@@ -137,6 +157,8 @@ class Dispatcher:
         self._polls = polls
         self._metrics = metrics
         self._tasks: set[asyncio.Task[None]] = set()
+        self.handing_on: HandingOn | None = None
+        """Hands requests on to other servers, if there may be some."""
 
     def begin(
         self,
@@ -145,23 +167,41 @@ class Dispatcher:
         arguments: dict[str, Any],
         done: Callable[[Operation], None],
         may_wait: bool = True,
+        handed_on: bool = False,
     ) -> Operation:
-        """Start an operation. `done` is called with it once it is answered, perhaps before this returns."""
+        """Start an operation. `done` is called with it once it is answered, perhaps before this returns.
+
+        `handed_on`: another server has handed it on, so it is decided here.
+        """
         operation = Operation(self.served, who, verb, arguments, done)
+        operation.may_wait, operation.is_handed_on = may_wait, handed_on
         try:
             if verb == "batch":
                 self._begin_batch(operation)
             else:
+                handing_on = None if handed_on else self.handing_on
+                given = None if handing_on is None else dict(arguments)
                 operation.arguments = self.check(who, verb, arguments)
-                if verb in COMMANDS:
-                    self._submit(operation, may_wait)
-                else:
-                    task = asyncio.get_running_loop().create_task(self._run(operation))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                if handing_on is None or given is None or not handing_on.takes(operation, given):
+                    self._decide(operation)
         except Exception as error:  # noqa: BLE001 (answered, and logged if it is unexpected)
             operation.fail(error)
         return operation
+
+    def decide_here(self, operation: Operation) -> None:
+        """Answer a request that was to be handed on, and could not be."""
+        try:
+            self._decide(operation)
+        except Exception as error:  # noqa: BLE001 (as in `begin`)
+            operation.fail(error)
+
+    def _decide(self, operation: Operation) -> None:
+        if operation.verb in COMMANDS:
+            self._submit(operation, operation.may_wait)
+            return
+        task = asyncio.get_running_loop().create_task(self._run(operation))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _begin_batch(self, operation: Operation) -> None:
         permissions.allow(operation.who, operation.verb)
@@ -224,6 +264,8 @@ class Dispatcher:
         outcome = pending.outcome
         if wire.is_refusal(outcome):
             return self.refuse(problems.of_refusal(outcome))
+        if operation.was_lost and isinstance(outcome, Released) and outcome.reason == "released":
+            outcome = outcome._replace(released=True, reason="completed")  # by the server that was asked first
         return HttpAnswer(200, _quickly_encoded(outcome))
 
     def refuse(self, error: BaseException) -> HttpAnswer:

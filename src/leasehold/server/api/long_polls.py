@@ -21,12 +21,15 @@ from leasehold.wire import shapes as wire
 if TYPE_CHECKING:
     from leasehold.locks.hosted import Served
     from leasehold.server.access.authentication import Authenticator
+    from leasehold.server.access.principals import Principal
     from leasehold.server.api.dispatch import Operation
 
 KEEP_OPEN = 50.0
 """How long one request is kept open, in seconds."""
 KEEP_PLACE = 10.0
 """How long a place in the queue is kept for a client between two requests, in seconds."""
+KEEP_HANDED = 5.0
+"""How long a place is kept whose request another server handed on and disconnected, in seconds: it may have died."""
 LONGEST = 24 * 3600
 """Longer waits are refused by the checks that every surface has."""
 TIMER_TOLERANCE = 0.001
@@ -60,6 +63,8 @@ class LongPolls:
         """Operations whose client was sent away with a ticket and is expected back."""
         self.open: dict[Operation, LongPoll] = {}
         """In the order in which they came, and in which their time is up."""
+        self._handed_on: dict[tuple[str, ...], Operation] = {}
+        """Open ones that another server has handed on."""
         self._timer: asyncio.TimerHandle | None = None
         """Fires when the time of the first is up, or that of one before it."""
         self._ticketing: set[asyncio.Task[None]] = set()
@@ -120,10 +125,42 @@ class LongPolls:
         loop = asyncio.get_running_loop()
         wait.until = loop.time() + self._at_most
         self.open[operation] = wait
+        if operation.is_handed_on and operation.arguments["request_id"]:
+            self._handed_on[_name(operation)] = operation
         if self._timer is None:
             self._timer = loop.call_at(wait.until, self._time_up)
         if self._watch is not None:
             self._watch.begin()
+
+    def over(self, operation: Operation) -> None:
+        """Note that an operation is answered or cancelled."""
+        self.open.pop(operation, None)
+        if operation.is_handed_on and operation.arguments["request_id"]:
+            name = _name(operation)
+            if self._handed_on.get(name) is operation:
+                del self._handed_on[name]
+
+    def keep_place(self, operation: Operation) -> None:
+        """Keep the place of an operation for a while, for its client to come back to by way of another server."""
+        if not operation.arguments["request_id"]:
+            operation.withdraw()
+            return
+        self.forget_place(operation)
+        name, loop = _name(operation), asyncio.get_running_loop()
+        self._parked[name] = (operation, loop.call_later(KEEP_HANDED, self._give_up, name, operation))
+
+    def leave(self, who: Principal, asked: dict[str, Any]) -> bool:
+        """Withdraw a request whose client has disconnected from the server that handed it on. True if it was here."""
+        name = _named(who, asked)
+        operation = self._handed_on.get(name)
+        if operation is not None:
+            operation.end()
+            operation.withdraw()
+        parked = self._parked.pop(name, None)
+        if parked is not None:
+            parked[1].cancel()
+            parked[0].withdraw()
+        return operation is not None or parked is not None
 
     def _time_up(self) -> None:
         """Send away every client whose request has been open for as long as one may be."""
@@ -204,7 +241,10 @@ def closed() -> Problem:
 
 
 def _name(operation: Operation) -> tuple[str, ...]:
+    return _named(operation.who, operation.arguments)
+
+
+def _named(who: Principal, asked: dict[str, Any]) -> tuple[str, ...]:
     """Return what the request_id belongs to: a session, or a holder of a principal."""
-    asked = operation.arguments
-    owner = ("session", asked["session"]) if asked["session"] else (operation.who.principal, asked["holder"])
+    owner = ("session", asked["session"]) if asked["session"] else (who.principal, asked["holder"])
     return asked["space"], *owner, asked["request_id"]

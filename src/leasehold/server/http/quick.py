@@ -14,9 +14,11 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from leasehold.routing.owning import PROTOCOL
 from leasehold.server.access.authentication import check_origin
 from leasehold.server.access.principals import OPEN
 from leasehold.server.api import decoding, problems
+from leasehold.server.api.handing_on import HEADER
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.routes import ROUTES
 
@@ -39,6 +41,8 @@ HEAD_BYTES = 1_024
 """Longer ones are not cached."""
 HEAD_END: Final = b"\r\n\r\n"
 _KEY = b"Bearer lh_"
+HANDED_ON: Final = HEADER.encode()
+VERSION: Final = b"%d" % PROTOCOL
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 _OKS: Final = tuple(_OK % length for length in range(2_048))
 """By the length of the body."""
@@ -47,13 +51,15 @@ _OKS: Final = tuple(_OK % length for length in range(2_048))
 class ParsedHead:
     """The content of a request's head, for the next request with the same bytes."""
 
-    __slots__ = ("decode", "size", "start", "token", "verb")
+    __slots__ = ("decode", "handed_on", "size", "start", "token", "verb")
 
-    def __init__(self, verb: str, decode: Callable[[bytes], Body], token: str | None) -> None:
+    def __init__(self, verb: str, decode: Callable[[bytes], Body], token: str | None, *, handed_on: bool) -> None:
         self.verb = verb
         self.decode = decode
         self.token = token
         """The key; None: no key, on a server that needs none."""
+        self.handed_on = handed_on
+        """True if another server hands the request on."""
         self.start = b""
         """The bytes of the head and its end, once it is cached."""
         self.size = 0
@@ -84,7 +90,10 @@ class QuickParser:
         except Problem:
             return None
         token = None if shown is None else shown[7:].decode("latin-1").strip()
-        return ParsedHead(route.verb, decoding.decoder_of(route.takes), token)
+        handed_on = given.get(HANDED_ON)
+        if handed_on is not None and handed_on != VERSION:
+            return None
+        return ParsedHead(route.verb, decoding.decoder_of(route.takes), token, handed_on=handed_on is not None)
 
     def caller(self, head: ParsedHead) -> Principal | None:
         """Return the caller, or None if it takes the other parser to identify it or to refuse it."""
@@ -222,7 +231,7 @@ class QuickConnection:
         last: object = self._protocol.cycle
         if last is not self:
             self._protocol.take_quick(self)
-        operation = self._dispatcher.begin(who, head.verb, arguments, self._answer)
+        operation = self._dispatcher.begin(who, head.verb, arguments, self._answer, True, head.handed_on)
         if not self.response_complete:
             self._operation = operation
         return True
@@ -268,7 +277,7 @@ class QuickConnection:
     def set(self) -> None:
         """Cancel a request that waits, if its client has disconnected. Others are over soon."""
         operation = self._operation
-        if operation is not None and operation.wait is not None and self.disconnected:
+        if operation is not None and operation.waits and self.disconnected:
             self._operation = None
             operation.cancel()
 

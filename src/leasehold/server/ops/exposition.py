@@ -69,6 +69,11 @@ class Exposition(Collector):
         yield _counter("leasehold_problems_total", "Requests answered with a problem.", ("code",), metrics.problems)
         attempts = "Attempts to reach a receiver, by their outcome."
         yield _counter("leasehold_webhooks_total", attempts, ("hook", "outcome"), metrics.webhooks)
+        handed = "Requests handed on to the server that owns their lane."
+        yield _counter("leasehold_handed_on_total", handed, ("outcome",), metrics.handed_on)
+        lanes = GaugeMetricFamily("leasehold_lanes_owned", "Lanes of the store that this server owns.")
+        lanes.add_metric((), metrics.lanes)
+        yield lanes
         yield histogram("leasehold_wait_seconds", "How long granted requests had waited.", PLACE, metrics.waits)
         yield histogram("leasehold_hold_seconds", "How long leases were held.", PLACE, metrics.holds)
         yield histogram("leasehold_commit_batch_size", "Commands in one transaction.", (), metrics.sizes)

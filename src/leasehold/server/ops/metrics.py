@@ -93,6 +93,10 @@ class Metrics:
         """By code."""
         self.webhooks: dict[Labels, int] = {}
         """By hook and outcome."""
+        self.handed_on: dict[Labels, int] = {}
+        """By outcome."""
+        self.lanes = 0
+        """How many lanes this server owns."""
         self.waits = Histogram(WAIT_BUCKETS)
         self.holds = Histogram(HOLD_BUCKETS)
         self.sizes = Histogram(SIZE_BUCKETS)
@@ -112,6 +116,10 @@ class Metrics:
     def webhook(self, hook: str, outcome: str) -> None:
         """Count an attempt to reach a receiver; hooks are few."""
         self.webhooks[hook, outcome] = self.webhooks.get((hook, outcome), 0) + 1
+
+    def handed(self, outcome: str) -> None:
+        """Count a request that was handed on to another server."""
+        self.handed_on[outcome,] = self.handed_on.get((outcome,), 0) + 1
 
     def measure(self, size: int, seconds: float) -> None:
         """Count a transaction."""
