@@ -6,13 +6,15 @@ import json
 import random
 import socket
 import sys
-from typing import TYPE_CHECKING, cast
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import tests.kit.serving
 from leasehold.errors import LeaseholdError
+from leasehold.server.http.connection_limit import ConnectionLimit
 from leasehold.server.http.protocol import STARTS, protocol_for
 from tests.kit.serving import PATIENCE, Running, read_reply, serving, until
 
@@ -221,6 +223,54 @@ def test_a_server_does_not_start_with_an_uvicorn_that_it_does_not_know(monkeypat
     monkeypatch.delattr(HttpToolsProtocol, STARTS)
     with pytest.raises(LeaseholdError, match=r"^uvicorn [0-9.]+ is not one"):
         protocol_for(cast("App", None))
+
+
+FILES = 352
+"""With so many files, a server has at most 96 connections."""
+
+
+def test_connections_without_a_request_make_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need no key, and used to take every file of the process."""
+    poor = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, {FILES})); "
+        "from leasehold.cli import main; sys.exit(main())"
+    )
+    monkeypatch.setattr(tests.kit.serving, "COMMAND", (sys.executable, "-c", poor, "serve"))
+    with serving(tmp_path) as server, ExitStack() as opened:
+        server.post("acquire", {"resources": "busy", "holder": "ann"})
+        waiting = opened.enter_context(
+            server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 600, "request_id": "w"})
+        )
+        until(lambda: server.waiting("busy") == ["bob"])
+        for number in range(FILES):
+            idle = opened.enter_context(socket.create_connection((server.host, server.port), timeout=PATIENCE))
+            idle.sendall(b"POST /v1/acquire HTTP/1.1\r\nHost: loc" if number % 2 else b"")
+            if number % 50 == 0:
+                assert server.get("leases").status == 200
+        assert server.waiting("busy") == ["bob"], "a request under way keeps its connection"
+        server.post("cancel", {"request_id": "w", "holder": "bob"})
+        assert read_reply(waiting).code == "cancelled"
+
+
+def test_a_server_whose_connections_are_all_busy_says_so() -> None:
+    class Connection:
+        def __init__(self, number: int, is_idle: bool) -> None:
+            self.is_idle, self.last_used, self.transport = is_idle, (True, number), self
+            self.is_closed = False
+
+        def close(self) -> None:
+            self.is_idle, self.is_closed = False, True
+
+    limit = ConnectionLimit(3)
+    made: list[Any] = [Connection(number, number in (1, 2)) for number in range(4)]
+    newcomer = made.pop()
+    assert limit.admit(newcomer, made)
+    assert limit.admit(newcomer, [*made, newcomer])
+    assert [each.is_closed for each in made] == [False, True, False], "the one that was idle for longest"
+    assert limit.admit(newcomer, [*made, newcomer]), "it is closed, and ends soon"
+    assert not limit.admit(newcomer, [*made[:1] * 4, newcomer])
+    limit.forget(made[1])
+    assert limit.admit(newcomer, [made[0], made[2], newcomer])
 
 
 def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

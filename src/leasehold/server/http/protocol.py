@@ -21,6 +21,7 @@ from leasehold.server.api.problems import Problem
 from leasehold.server.api.sse import ABORT
 from leasehold.server.http import bodies
 from leasehold.server.http.bodies import BODY_BYTES
+from leasehold.server.http.connection_limit import ConnectionLimit
 from leasehold.server.http.quick import HEAD_END, QUICK, QuickConnection, QuickParser
 from leasehold.server.http.undelivered import PATIENCE, SOON, is_on_its_way
 
@@ -42,6 +43,7 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     parser_of_all: ClassVar[QuickParser]
+    limit: ClassVar[ConnectionLimit]
     ours: ClassVar[App]
     """The application that the ASGI one, uvicorn's `app`, is made from."""
 
@@ -60,6 +62,7 @@ class Protocol(HttpToolsProtocol):
         self._body: bytearray | None = None
         """The body of a request that the quick parser may take; None: uvicorn has the request."""
         self._body_since = 0.0
+        self._made_at = time.monotonic()
         self._active: RequestResponseCycle | QuickConnection | None = None
 
     # ------------------------------------------------------------------------------------ the connection
@@ -69,6 +72,19 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._quick.connect(transport)
         self._set_timer()
+        if not self.limit.admit(self, self.connections):  # type: ignore[arg-type] # all are of this class
+            self._refuse(Problem("unreachable", "this server has as many connections as it can; try again"))
+            self.transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no request is under way; one whose head has not arrived does not count."""
+        return not (self._quick.is_busy() or self.pipeline or self._body is not None or self.transport.is_closing())
+
+    @property
+    def last_used(self) -> tuple[bool, float]:
+        """Return the order in which idle connections are closed: those without a request first."""
+        return not self._quick.is_timed, max(self._made_at, self._quick.answered_at)
 
     def take_in(self, data: bytes) -> None:
         """Parse bytes that are not a request with a cached head."""
@@ -99,6 +115,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify every request under way that the client has disconnected."""
         self.stop_timer()
+        self.limit.forget(self)
         super().connection_lost(exc)
         if exc is not None and time.monotonic() - self._quick.answered_at < SOON:
             self._take_back()
@@ -250,4 +267,5 @@ def protocol_for(app: App) -> type[Protocol]:
             f"uvicorn {uvicorn.__version__} is not one that this Leasehold knows how to serve with: it takes 0.45 or "
             "later; if this one is later, update Leasehold, or install an earlier uvicorn"
         )
-    return type("BoundProtocol", (Protocol,), {"parser_of_all": QuickParser(app), "ours": app})
+    own = {"parser_of_all": QuickParser(app), "limit": ConnectionLimit(), "ours": app}
+    return type("BoundProtocol", (Protocol,), own)
