@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, processes, serving, startup
+from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, processes, servers, serving, startup
 from benchmarks.report import Figure, is_quick, machine, show, subject, write_json, write_svg
 
 
@@ -38,6 +38,7 @@ BENCHMARKS = {
     **postgres.BENCHMARKS,
     **over_etcd.BENCHMARKS,
     **lanes.BENCHMARKS,
+    **servers.BENCHMARKS,
 }
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leasehold.stores.etcd.messages import read_varint, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TTL = 60
 _numbers = itertools.count(1)
@@ -36,6 +36,10 @@ class Target(NamedTuple):
     """How many clients share a connection; only etcd's protocol can."""
     process: int = 0
     """The server's process, where what it takes is measured."""
+    spaces: Sequence[str] = ()
+    """The spaces of the clients, one after the other for each acquire; none: the key's own. Only Leasehold has some."""
+    ports: Sequence[int] = ()
+    """Several servers, for the connections in turn."""
 
 
 class Client:
@@ -100,9 +104,15 @@ class LeaseholdWire(Wire):
         self._acquire = f"POST /v1/acquire HTTP/1.1\r\n{common}".encode()
         self._release = f"POST /v1/release HTTP/1.1\r\n{common}".encode()
         self._is_acquiring = False
+        spaces = [b',"space":"%b"' % space.encode() for space in target.spaces] or [b""]
+        first = next(_numbers) % len(spaces)
+        self._spaces = itertools.cycle(spaces[first:] + spaces[:first])
 
     def acquire(self, client: Client, name: bytes, wait: int) -> None:
-        body = b'{"resources":"%b","ttl_seconds":%d,"wait_seconds":%d,"holder":"h%d"}' % (name, TTL, wait, client.id)
+        body = b'{"resources":"%b","ttl_seconds":%d,"wait_seconds":%d,"holder":"h%d"%b}' % (
+            *(name, TTL, wait, client.id),
+            next(self._spaces),
+        )
         self._is_acquiring = True
         self.send(b"%b%d\r\n\r\n%b" % (self._acquire, len(body), body))
 
@@ -302,8 +312,9 @@ WIRES: dict[str, type[Wire]] = {"leasehold": LeaseholdWire, "redis": RedisWire, 
 def connect(target: Target, clients: int) -> list[Wire]:
     """As many connections as so many clients take."""
     wires = []
+    ports = itertools.cycle(target.ports or (target.port,))
     for first in range(0, clients, target.sharing):
-        wire = WIRES[target.kind](target)
+        wire = WIRES[target.kind](target._replace(port=next(ports)))
         wire.begin(min(target.sharing, clients - first))
         wire.socket.setblocking(False)
         wires.append(wire)

@@ -229,7 +229,7 @@ class Served:
         if not isinstance(order, Refused):
             self.submit(order, self.abandon)
 
-    def give_back(self, lease: str, token: str) -> None:
+    def release_unread(self, lease: str, token: str) -> None:
         """Release a lease that another server granted to a client that has disconnected; a retry of its keeps it."""
         lane = self._lanes[lane_of_id(lease, self._divided)] if self._divided else self._control
         gives_up = Pending(GiveUp(lease, keys.secret_hash(token), None))

@@ -87,7 +87,7 @@ class Exchange:
         except Exception:
             log.exception("an answer of another server could not be passed on")
 
-    def hang_up(self, why: Exception) -> None:
+    def give_up(self, why: Exception) -> None:
         """Give it up, and close its connection."""
         connection = self.connection
         self.end(why)
@@ -174,7 +174,7 @@ class PeerLink:
         self.is_silent = True
         log.warning("another server does not answer", extra={"server": self.peer.address})
         for exchange in [each for each in self._exchanges if each.waits]:
-            exchange.hang_up(TimeoutError("the server is silent"))
+            exchange.give_up(TimeoutError("the server is silent"))
 
     def probe(self) -> None:
         """Ask whether it is there, if it is silent or something waits there. Called with each heartbeat."""

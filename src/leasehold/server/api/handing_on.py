@@ -98,7 +98,7 @@ class HandedRequest:
             self.answer = body
         operation = self.operation
         if not operation.end():
-            self._give_back()
+            self._release_unread()
             return
         headers = {} if head.retry_after is None else {"retry-after": f"{head.retry_after:g}"}
         if head.status == 401:
@@ -134,20 +134,20 @@ class HandedRequest:
         if self.operation.verb != "acquire":
             return
         if self.answer is not None:
-            self._give_back()
+            self._release_unread()
         elif self.exchange is not None and self.exchange.is_open:
             self._on.leave(self._link, self.operation.who, self._given)
 
-    def _give_back(self) -> None:
+    def _release_unread(self) -> None:
         """Release a grant that the client did not receive, unless a retry with the same request_id has it."""
         answer, self.answer = self.answer, None
         if answer is not None and self.operation.verb == "acquire":
             granted = msgspec.json.decode(answer)
             if "ticket" not in granted:
-                self._on.served.give_back(granted["lease"]["id"], granted["token"])
+                self._on.served.release_unread(granted["lease"]["id"], granted["token"])
 
     def part(self) -> None:
-        """This server stops: the client asks another one, and keeps its place there if it can name its request."""
+        """Answer the client that this server stops. It keeps its place at another one if it can name its request."""
         if self.is_drawn:
             self.leave()
         self.operation.fail(closed())
