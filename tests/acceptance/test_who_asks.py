@@ -27,15 +27,15 @@ call() { if [ -n "$FRESH" ]; then setsid -w sh -c "$*"; else eval "$*"; fi; }
 await() {
     while set -- "$1" "$2" "$here/$1".*; [ "$3" = "$here/$1.*" ] || [ $(($# - 2)) -lt "$2" ]; do sleep 0.01; done
 }
-call "leasehold acquire $NAME > /dev/null 2> $here/why.$1"; first=$?
+call "${TAKE:-leasehold acquire} $NAME > /dev/null 2> $here/why.$1"; first=$?
 : > "$here/tried.$1"
 await tried "$AGENTS"
 if [ $first != 0 ]; then
-    call "leasehold release $NAME > /dev/null 2>&1"; echo "$first $?" > "$here/part.$1"
+    call "${DROP:-leasehold release} $NAME > /dev/null 2>&1"; echo "$first $?" > "$here/part.$1"
 else
     await part "$((AGENTS - 1))"
-    call "leasehold renew $NAME > /dev/null"; again=$?
-    call "leasehold release $NAME > /dev/null"; echo "$first $again $?" > "$here/won.$1"
+    call "${KEEP:-leasehold renew} $NAME > /dev/null"; again=$?
+    call "${DROP:-leasehold release} $NAME > /dev/null"; echo "$first $again $?" > "$here/won.$1"
 fi
 """
 """What each agent does: `sh turn.sh NAME-OF-THE-AGENT`."""
@@ -111,13 +111,15 @@ class Place(Shell):
         for name in FAKES:
             shutil.copy(bash, self.home / "bin" / name)
 
-    def contest(self, script: str, number: int, agents: int = 2, env: Mapping[str, str] | None = None) -> list[str]:
+    def contest(
+        self, script: str, number: int, agents: int = 2, env: Mapping[str, str] | None = None, name: str = ""
+    ) -> list[str]:
         """What each agent was told, in order."""
         place = self.home / "round"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
-        name = f"thing-{number}"
-        done = self.sh(script, holder=None, env={"NAME": name, "AGENTS": str(agents), **(env or {})})
+        known = {"NAME": name or f"thing-{number}", "AGENTS": str(agents), **(env or {})}
+        done = self.sh(script, holder=None, env=known)
         told = [path.read_text().strip() for kind in ("won", "part") for path in sorted(place.glob(f"{kind}.*"))]
         assert len(told) == agents, done
         return sorted(told)
@@ -137,19 +139,65 @@ def test_of_two_agents_one_gets_a_yes_and_no_other_ends_its_lease(place: Place, 
         assert told == [ONE, REFUSED], (scene, number)
 
 
+@pytest.mark.parametrize("scene", ["two pid namespaces", "a pid namespace and its host", "two terminals"])
+def test_a_request_id_that_two_agents_choose_gets_one_yes(place: Place, scene: str) -> None:
+    """As a release's number would. It belongs to the holder, so two processes of one pid need two names."""
+    for number in range(ROUNDS):
+        told = place.contest(CONTESTS[scene], number, env={"TAKE": "leasehold acquire --request-id release-7"})
+        assert told == [ONE, REFUSED], (scene, number)
+
+
+def test_two_pid_namespaces_that_wait_for_each_other_are_told_of_the_deadlock(place: Place) -> None:
+    meet = ": > round/has.$1; while [ ! -e round/has.$2 ]; do sleep 0.01; done"
+    script = f"leasehold acquire $1 && {{ {meet}; leasehold acquire $2 --wait 1m; echo $? > round/got.$1; }}"
+    (place.home / "cross.sh").write_text(f"{script}; leasehold release $1")
+    (place.home / "round").mkdir()
+    done = place.sh(f"{APART} sh cross.sh a b & {APART} sh cross.sh b a & wait", holder=None)
+    told = sorted((place.home / "round" / f"got.{name}").read_text().strip() for name in "ab")
+    assert told == ["0", "6"], done
+
+
+NAMED = ", with one name given"
+RLOCKS = (
+    *("two terminals", "make -j", "two pid namespaces", "two agents, a session for each call"),
+    f"two terminals{NAMED}",
+)
+
+
+@pytest.mark.parametrize("scene", RLOCKS)
+def test_without_a_secret_one_of_two_agents_gets_a_yes_from_rlock(place: Place, scene: str) -> None:
+    (place.home / "rlock.py").write_text(RLOCK)
+    names = {"TAKE": "rlock", "KEEP": "rlock-heartbeat", "DROP": "runlock"}
+    words = {key: f"$PYTHON $HOME/rlock.py {name}" for key, name in names.items()}
+    given = {"LEASEHOLD_HOLDER": "coder"} if scene.endswith(NAMED) else {}
+    for number in range(ROUNDS):
+        env = {**words, **given, "PYTHON": sys.executable}
+        told = place.contest(CONTESTS[scene.removesuffix(NAMED)], number, env=env, name=f"a://thing-{number}")
+        assert told == [ONE, "1 1"], (scene, number)
+
+
+def test_without_a_secret_two_sub_agents_never_get_two_yeses_from_rlock(place: Place) -> None:
+    (place.home / "rlock.py").write_text(RLOCK)
+    (place.home / "bin" / "claude").write_text(HARNESS)
+    script = "$PYTHON bin/claude 'set -- a; . ./turn.sh' 'set -- b; . ./turn.sh'"
+    words = {"TAKE": "$PYTHON $HOME/rlock.py rlock", "DROP": "true", "KEEP": "true"}
+    for number in range(ROUNDS):
+        env = {**SHOWN, **words, "PYTHON": sys.executable}
+        told = place.contest(script, number, env=env, name=f"a://thing-{number}")
+        assert sorted(each[0] for each in told) == ["0", "1"], number
+
+
 @pytest.mark.parametrize("start", ["sh", "setsid -w sh"])
-def test_without_a_secret_rlock_tells_two_agents_apart(place: Place, start: str) -> None:
+def test_without_a_secret_a_child_of_a_script_is_refused_by_rlock_and_may_runlock(place: Place, start: str) -> None:
+    """They are one agent for runlock, as for `leasehold release`; both never get a yes."""
     (place.home / "rlock.py").write_text(RLOCK)
     call = '"$PYTHON" rlock.py {} a://$NAME > /dev/null; echo $?'
-    verbs = ("rlock", "rlock", "runlock")
-    (place.home / "neighbour.sh").write_text("\n".join(map(call.format, verbs)))
-    (place.home / "locks.sh").write_text(
-        "\n".join((call.format("rlock"), f"{start} neighbour.sh", call.format("runlock")))
-    )
-    one = f"{start} locks.sh"
+    (place.home / "child.sh").write_text("\n".join(map(call.format, ("rlock", "rlock", "runlock"))))
+    (place.home / "locks.sh").write_text("\n".join((call.format("rlock"), f"{start} child.sh", call.format("runlock"))))
     for number in range(ROUNDS):
-        done = place.sh(one, holder=None, env={"NAME": f"thing-{number}", "PYTHON": sys.executable})
-        assert done.out.split() == ["0", "1", "1", "1", "0"], done
+        env = {"NAME": f"thing-{number}", "PYTHON": sys.executable}
+        done = place.sh(f"{start} locks.sh", holder=None, env=env)
+        assert done.out.split() == ["0", "1", "1", "0", "2"], done
 
 
 @pytest.mark.parametrize("second", ["at once", "later"])

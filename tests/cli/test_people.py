@@ -115,10 +115,12 @@ def test_no_refusal_offers_what_is_for_people(shell: Shell) -> None:
     for done in refused:
         assert done.code in (4, 5, 8)
         assert not [word for word in ("force", "steal", "clear", "adopt") if word in done.err], done.err
-    told = shell.run("doctor", env=AGENT).out
-    assert "quarantined" in told
-    assert "leasehold clear" not in told
-    assert "leasehold clear" in shell.run("doctor").out
+    for told in (shell.run("doctor", env=AGENT).out, shell.run("doctor").out, shell.run("doctor", "--json").out):
+        assert "quarantined" in told
+        assert "leasehold clear" not in told, "an agent that nothing recognises reads a pipe"
+    with Terminal(shell, "doctor") as terminal:
+        assert terminal.end() == 0
+    assert "leasehold clear" in terminal.shown
 
 
 @pytest.mark.parametrize("way", ["stdio", "http", "stdio to a server"])

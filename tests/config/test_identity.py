@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,7 +105,8 @@ def test_any_directory_makes_a_name_that_is_allowed(home: Path, monkeypatch: pyt
 def test_a_user_without_variables_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("USER")
     monkeypatch.setenv("LOGNAME", "grace")
-    assert identity.of_process() == f"grace@laptop:{os.getpid()}"
+    assert re.fullmatch(rf"grace@laptop:{os.getpid()}-[0-9a-f]{{8}}", identity.of_process())
+    assert identity.of_process() == identity.of_process()
     monkeypatch.delenv("LOGNAME")
     assert identity.of_process().startswith(f"{pwd.getpwuid(os.geteuid()).pw_name}@laptop:")
     monkeypatch.setattr(os, "geteuid", lambda: 3_999_999_999 // 2)

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from leasehold.config.identity import DESCENDED, GIVEN, NAMED, CommandIdentity, descent
+from leasehold.config.identity import DESCENDED, GIVEN, NAMED, CommandIdentity, descent, of_process
 from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN, Lineage, Process
 
 MACHINE, CONTAINER = "boot/pid:[4026531836]", "boot/pid:[4026532999]"
@@ -245,9 +245,32 @@ def test_the_name_of_a_process_opens_nothing_once_it_has_ended(tree: Tree) -> No
     line = tree.command(zsh)
     tree.processes[zsh] = tree.processes[zsh]._replace(start="later")
     later = asker(tree.command(zsh))
-    assert later.holder == asker(line).holder
+    assert later.holder != asker(line).holder, "it replays no request of the process that had its number before"
+    assert not later.may_use(asker(line).holder, DESCENDED, line.saved())
     assert not later.may_use(later.holder, DESCENDED, line.saved())
     assert not later.may_use(later.holder, GIVEN, line.saved())
+
+
+def test_processes_of_equal_pids_on_two_machines_have_two_names() -> None:
+    """As of two containers of one pod, which share a host name: with one name, each would replay the other's calls."""
+    found = set()
+    for place in (MACHINE, CONTAINER, CONTAINER.replace("2999", "3000"), MACHINE.replace("boot", "later")):
+        tree = Tree(place)
+        tree.end(1)
+        line = tree.command(tree.add(7, 1, "sh", leads=True))
+        assert asker(line).holder == asker(tree.command(7)).holder, "the commands of one process share its name"
+        found.add(asker(line).holder)
+    assert len(found) == 4
+    hidden = Lineage(None, (), frozenset(), "", is_cut=True)
+    assert f", process {os.getppid()} #" in asker(hidden).holder
+
+
+def test_a_process_without_a_name_and_its_fork_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = of_process()
+    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    forked = of_process()
+    assert ":4711-" in forked
+    assert ours.rpartition("-")[2] != forked.rpartition("-")[2]
 
 
 def test_the_steps_of_a_job_share_what_they_take_by_the_jobs_id(tree: Tree) -> None:

@@ -255,8 +255,8 @@ def test_live_and_quarantined_leases_and_those_of_dead_processes(database: Path)
     dead.wait()
     host = os.uname().nodename
     with leasehold.connect(f"sqlite://{database}") as locks:
-        locks.acquire("deploy://api", ttl=600, holder=f"ada@{host}:{dead.pid}")
-        locks.acquire("live", ttl=600, holder=f"ada@{host}:{os.getpid()}")
+        locks.acquire("deploy://api", ttl=600, holder=f"ada@{host}:{dead.pid}-5be07a16")
+        locks.acquire("live", ttl=600, holder=identity.of_process())
         broken = locks.acquire("deploy://db", ttl=600, on_expiry="quarantine", holder="eve")
         assert isinstance(broken, leasehold.Granted)
         locks.force_release(broken.lease.id, by="ops", reason="test")

@@ -22,6 +22,20 @@ ASKING = (
         (DESCENT, "-k", "another_process_has_now"),
     ),
     Mutant(
+        "processes of one pid in two containers have one name",
+        "config/identity/__init__.py",
+        "    mark = places.digest(line.view.place, str(owner.pid), owner.start)[:8]\n",
+        "    mark = places.digest(str(owner.pid))[:8]\n",
+        ("tests/acceptance/test_who_asks.py", "-k", "request_id"),
+    ),
+    Mutant(
+        "rlock without a secret is re-entrant",
+        "compat/action_llama.py",
+        '            "reentrant": run.session is not None,\n',
+        '            "reentrant": True,\n',
+        ("tests/acceptance/test_who_asks.py", "-k", "sub_agents and rlock"),
+    ),
+    Mutant(
         "a zombie is alive",
         "config/identity/descent.py",
         'fields[0] in (b"Z", b"X", b"x")',

@@ -9,19 +9,36 @@ from __future__ import annotations
 from leasehold.domain import names
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed
-from leasehold.errors import InvalidInput
+from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.requests import checks
 from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterable
+    from typing import Any, Protocol
 
     from leasehold.domain.leases import Inspection, Lease
     from leasehold.domain.sessions import Session
     from leasehold.steps import Steps
 
     Json = dict[str, Any]
+
+    class SavedTokens(Protocol):
+        """The private tokens of a command's leases, by descent (see ``cli.tokens``)."""
+
+        def recall(self, target: str) -> tuple[str, str] | None:
+            """Return id and token of this lease if the caller may use it."""
+
+        def remember(self, resources: Iterable[str], lease: str, token: str) -> None:
+            """Save the token of a lease."""
+
+        def forget(self, lease: str) -> None:
+            """Remove the token of a lease that has ended."""
+
+        def proofs(self, resources: Iterable[str]) -> list[str]:
+            """Return tokens of what the caller holds."""
+
 
 EXITS = {200: 0, 409: 1, 404: 2, 403: 3, 400: 4, 503: 5}
 """The exit code of a command for each status; any other status is 7."""
@@ -31,26 +48,26 @@ INVALID_SECRET = "invalid secret"  # noqa: S105 (what is said of one)
 
 
 class LlamaRun(Noun):
-    """The caller: a session, or on an embedded store any user who may open it."""
+    """The caller: a session, or on an embedded store a command that has saved the tokens of its locks."""
 
     holder: str
     space: str
     session: str | None = None
-    """Its credential; None: it opened the store itself, and only the holder's name identifies its locks."""
+    """Its credential."""
+    tokens: SavedTokens | None = None
+    """Without a session: the tokens that this command may use. A holder's name proves nothing."""
 
     @property
     def id(self) -> str | None:
         """The session's id."""
         return None if self.session is None else checks.session_id(self.session)
 
-    @property
-    def proof(self) -> Json:
-        """The proof that lets it change its own lock."""
-        return {"admin": self.holder} if self.session is None else {"session": self.session}
-
-    def owns(self, lease: Lease) -> bool:
-        """True if this lock is its own."""
-        return lease.session == self.id and (self.session is not None or lease.holder == self.holder)
+    def proof(self, lease: Lease) -> Json | None:
+        """Return what lets it change this lock; None if the lock is another's."""
+        if self.tokens is None:
+            return {"session": self.session} if lease.session == self.id else None
+        known = self.tokens.recall(lease.id)
+        return None if known is None else {"token": known[1]}
 
 
 class LlamaReply(Noun):
@@ -129,25 +146,28 @@ def acquire(run: LlamaRun, key: str, ttl: float | str, given: str | None = None)
             "holder": run.holder,
             "space": run.space,
             "session": run.session,
-            "reentrant": True,
+            "token": [] if run.tokens is None else run.tokens.proofs([key]),
+            "reentrant": run.session is not None,
             "intent": True,
         },
     )
-    if run.session is None and isinstance(outcome, Held):
-        outcome = yield from _extended(run, key, outcome)
-    if isinstance(outcome, Granted | Renewed):
+    if isinstance(outcome, Granted):
+        yield from _saved(run, outcome)
         yield from _full_life(run, outcome.lease)
         return LlamaReply(200, {"ok": True, "resourceKey": given or key})
-    return _refused(outcome)
+    return _refused(outcome, is_by_token=run.tokens is not None)
 
 
-def _extended(run: LlamaRun, key: str, refusal: Held) -> Steps[Renewed | Held]:
-    """Extend the lock of a run without a session, which its name alone identifies."""
-    found = yield from _find(run, key)
-    if isinstance(found, LlamaReply):
-        return refusal
-    renewed = yield "renew", {"lease": found.id, **run.proof}
-    return renewed if isinstance(renewed, Renewed) else refusal
+def _saved(run: LlamaRun, granted: Granted) -> Steps[None]:
+    """Save the token of a run without a session. A lock whose token cannot be saved is released: nobody could."""
+    if run.tokens is None:
+        return
+    lease = granted.lease
+    try:
+        run.tokens.remember(lease.resources, lease.id, granted.token)
+    except LeaseholdError:
+        yield "release", {"lease": lease.id, "token": granted.token, "status": "cancelled"}
+        raise
 
 
 def _full_life(run: LlamaRun, lease: Lease) -> Steps[Lease]:
@@ -159,9 +179,9 @@ def _full_life(run: LlamaRun, lease: Lease) -> Steps[Lease]:
     return renewed.lease if isinstance(renewed, Renewed) else lease
 
 
-def _refused(outcome: object) -> LlamaReply:
+def _refused(outcome: object, *, is_by_token: bool) -> LlamaReply:
     if isinstance(outcome, Held):
-        return _held(outcome)
+        return _held(outcome, is_by_token=is_by_token)
     if isinstance(outcome, Deadlock):
         path = " → ".join((*outcome.cycle, outcome.cycle[0]))
         reason = f"possible deadlock: {path}"
@@ -171,9 +191,11 @@ def _refused(outcome: object) -> LlamaReply:
     raise AssertionError(f"an acquire without a wait is never answered with {outcome!r}")
 
 
-def _held(outcome: Held) -> LlamaReply:
+def _held(outcome: Held, *, is_by_token: bool) -> LlamaReply:
     first = outcome.blockers[0]
     told: Json = {"ok": False, "holder": first.holder, "heldSince": milliseconds(first.since_us)}
+    if first.yours and is_by_token:
+        told["reason"] = "you hold it already; rlock-heartbeat resets its TTL"
     if first.state != "held":
         told["reason"] = sentence(outcome)  # a waiter is before it, or it ended uncleanly: it has no holder
     return LlamaReply(409, told)
@@ -193,10 +215,13 @@ def release(run: LlamaRun, key: str) -> Steps[LlamaReply]:
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
         return found
-    outcome: Released | Refused = yield "release", {"lease": found.id, **run.proof}
+    lease, proof = found
+    outcome: Released | Refused = yield "release", {"lease": lease.id, **proof}
     if isinstance(outcome, Released):
+        if run.tokens is not None:
+            run.tokens.forget(lease.id)
         return LlamaReply(200, {"ok": True}) if outcome.released else _no_lock()
-    return _not_mine(outcome, found)
+    return _not_mine(outcome, lease)
 
 
 def heartbeat(run: LlamaRun, key: str, ttl: float | None = None) -> Steps[LlamaReply]:
@@ -204,20 +229,21 @@ def heartbeat(run: LlamaRun, key: str, ttl: float | None = None) -> Steps[LlamaR
     found = yield from _find(run, key)
     if isinstance(found, LlamaReply):
         return found
-    outcome: Renewed | Lost | Refused = yield "renew", {"lease": found.id, "ttl": ttl, **run.proof}
+    lease, proof = found
+    outcome: Renewed | Lost | Refused = yield "renew", {"lease": lease.id, "ttl": ttl, **proof}
     if isinstance(outcome, Renewed):
         lease = yield from _full_life(run, outcome.lease)
         return LlamaReply(200, {"ok": True, "expiresAt": milliseconds(lease.expires_us)})
-    return _no_lock() if isinstance(outcome, Lost) else _not_mine(outcome, found)
+    return _no_lock() if isinstance(outcome, Lost) else _not_mine(outcome, lease)
 
 
-def _find(run: LlamaRun, key: str) -> Steps[Lease | LlamaReply]:
-    """Return the run's own lease on this name, or the refusal with its holder."""
+def _find(run: LlamaRun, key: str) -> Steps[tuple[Lease, Json] | LlamaReply]:
+    """Return the run's own lease on this name with its proof, or the refusal with its holder."""
     seen: Inspection | Refused = yield "inspect", {"resource": key, "space": run.space}
     if isinstance(seen, Refused):
         return _not_served(seen)
     there = [lease for lease in seen.leases if key in lease.resources]
-    mine = [lease for lease in there if run.owns(lease)]
+    mine = [(lease, proof) for lease in there if (proof := run.proof(lease)) is not None]
     if mine:
         return mine[-1]
     return LlamaReply(409, {"ok": False, "reason": f"held by {there[0].holder}"}) if there else _no_lock()
@@ -248,7 +274,7 @@ def own(run: LlamaRun) -> Steps[LlamaReply]:
                 "expiresAt": milliseconds(lease.expires_us),
             }
             for lease in listed
-            if run.owns(lease)
+            if run.proof(lease) is not None
             for name in lease.resources
         ],
     )

@@ -27,14 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "examine"]
 
 
-def examine(choice: Choice, *, accept_restore: bool = False, env: Mapping[str, str] | None = None) -> list[Finding]:
+def examine(
+    choice: Choice,
+    *,
+    accept_restore: bool = False,
+    env: Mapping[str, str] | None = None,
+    is_read_by_person: bool = True,
+) -> list[Finding]:
     """Run all checks for this choice. A failure is a finding, not an exception."""
     env = os.environ if env is None else env
     findings = [*_about_choice(choice), *_about_identity(choice, env), *_about_place(choice, accept_restore)]
     found = [*findings, *_about_tokens(Path(places.token_directory(env))), _versions()]
-    if not identity.find(choice, env=env).is_agent:
+    if is_read_by_person and not identity.find(choice, env=env).is_agent:
         return found
-    # An agent would run the command that it reads.
+    # An agent would run the command that it reads, and not every agent is recognised.
     peoples = tuple(f"leasehold {verb}" for verb in config.PEOPLES_VERBS)
     return [
         each._replace(command="", advice="a person has to look at this") if each.command.startswith(peoples) else each

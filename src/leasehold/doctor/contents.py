@@ -28,10 +28,10 @@ def about_leases(stores: Iterable[Store], now: int) -> Iterator[Finding]:
     yield Finding("leases", True, f"{len(live)} live{unswept(homes, now)}")
     for hold in live:
         if _is_of_dead_process(hold.holder):
-            text = f"{_names(hold)} is held by {shown(hold.holder)}, a process that is gone"
+            text = f"{_names(hold)} is held by {shown(hold.holder)}, and no such process runs here"
             left = durations.in_seconds(hold.expires_at - now)
             force = f"leasehold force-release {_first(hold)} --reason '…'"
-            yield Finding("leases", None, text, f"it ends by itself in {left}; or end it now", force)
+            yield Finding("leases", None, text, f"it ends by itself in {left}; if it ran here, end it now", force)
     for hold in homes:
         if _is_quarantined(hold, now):
             text = f"{_names(hold)} is quarantined since {shown(hold.holder)} lost it"
@@ -63,7 +63,8 @@ def _first(hold: Hold) -> str:
 
 def _is_of_dead_process(holder: str) -> bool:
     """True if this is the name of a process of this host (see `identity.of_process`) that has ended."""
-    who, _, number = holder.rpartition(":")
+    who, _, rest = holder.rpartition(":")
+    number = rest.partition("-")[0]
     is_ours = who.endswith(f"@{os.uname().nodename}") and number.isascii() and number.isdigit() and len(number) < 10
     if not is_ours or number == "0":
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, cast
 
 from leasehold.config.settings import ARGUMENT
@@ -26,7 +27,7 @@ def doctor(context: Context) -> int:
         open_store(context.choice.store_url, accept_restore=True, why=context.choice.why).close()
     repair = "put leasehold on the PATH that the agent has, then install its hooks again"
     findings = [
-        *examine(_asked_about(context)),
+        *examine(_asked_about(context), is_read_by_person=_is_read_by_person(context)),
         *(
             Finding(f"{each.agent} hook", each.ok, each.text, repair if each.ok is False else "")
             for each in probed(os.environ)
@@ -48,6 +49,11 @@ def version(context: Context) -> int:
 
     data = {"version": __version__, "python": python_version()}
     return context.end(None, f"leasehold {__version__}", data)
+
+
+def _is_read_by_person(context: Context) -> bool:
+    """True if the findings go to a terminal: an agent that Leasehold does not recognise reads a pipe."""
+    return not context.out.json and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _asked_about(context: Context) -> Choice:

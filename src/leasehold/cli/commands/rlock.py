@@ -126,10 +126,7 @@ def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.Llama
         return _of_server(choice, verb, given, secret)
     with _embedded(choice, env) as locks:
         if not secret:
-            from leasehold.config import identity  # noqa: PLC0415
-
-            # Without a secret, only the process tells two agents of one directory apart
-            run: llama.LlamaRun | None = llama.LlamaRun(identity.find(choice, env=env).holder, locks.space)
+            run: llama.LlamaRun | None = _by_tokens(locks, choice, env)
         else:
             run = _run_of(locks, secret) or (None if shown else _begin(locks, choice, secret))
         if run is None:
@@ -167,6 +164,15 @@ def _embedded(choice: Choice, env: Mapping[str, str]) -> Locks:
     from leasehold.locks.connect import connect  # noqa: PLC0415
 
     return connect(choice, holder=identity.of_copy(choice, env=env), threaded=False)
+
+
+def _by_tokens(locks: Locks, choice: Choice, env: Mapping[str, str]) -> llama.LlamaRun:
+    """Return a run without a secret: its processes alone tell it from other agents of the same directory."""
+    from leasehold.cli.tokens import Tokens  # noqa: PLC0415
+    from leasehold.config import identity  # noqa: PLC0415
+
+    caller = identity.find(choice, env=env)
+    return llama.LlamaRun(caller.holder, locks.space, None, Tokens(choice.url, locks.space, caller, env=env))
 
 
 def _run_of(locks: Locks, secret: str) -> llama.LlamaRun | None:

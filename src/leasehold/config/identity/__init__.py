@@ -186,12 +186,17 @@ def short(id_: str) -> str:
 
 
 def _by_process(line: Lineage, env: Mapping[str, str]) -> str:
-    """Return a name such as `ada@laptop, zsh 4121 on pts/3`."""
+    """Return a name such as `ada@laptop, zsh 4121 on pts/3 #5be07a16`.
+
+    The digits distinguish processes of equal pids: in two containers, on two machines, before and after a restart. Two
+    of them with one name would replay each other's requests, and no deadlock between them would be found.
+    """
     owner = line.owner
-    if owner is None:
-        return f"{_at_host(env)}, process {os.getppid()}"
+    if owner is None or line.view is None:
+        return f"{_at_host(env)}, process {os.getppid()} #{_mark_of_this_process()}"
     terminal = f" on {owner.terminal}" if owner.terminal else ""
-    return f"{_at_host(env)}, {clean_part(owner.name, 'process')} {owner.pid}{terminal}"
+    mark = places.digest(line.view.place, str(owner.pid), owner.start)[:8]
+    return f"{_at_host(env)}, {clean_part(owner.name, 'process')} {owner.pid}{terminal} #{mark}"
 
 
 def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
@@ -207,8 +212,20 @@ def of_copy(choice: Choice, *, env: Mapping[str, str] | None = None, cwd: str | 
 
 
 def of_process(env: Mapping[str, str] | None = None) -> str:
-    """Return the name of a program that gave none: it identifies this process."""
-    return f"{_at_host(os.environ if env is None else env)}:{os.getpid()}"
+    """Return the name of a program that gave none, such as `ada@laptop:4711-5be07a16`: it identifies this process."""
+    return f"{_at_host(os.environ if env is None else env)}:{os.getpid()}-{_mark_of_this_process()}"
+
+
+def _mark_of_this_process() -> str:
+    """Return random digits that stay the same for the life of this process, and that no fork of it shares."""
+    pid = os.getpid()
+    if pid not in _marks:
+        _marks.clear()
+        _marks[pid] = os.urandom(4).hex()
+    return _marks[pid]
+
+
+_marks: dict[int, str] = {}
 
 
 def session(env: Mapping[str, str] | None = None) -> str | None:
