@@ -240,6 +240,25 @@ def test_a_name_that_was_given_is_never_left_although_descent_allows_it(tree: Tr
     assert not asker(tree.command(zsh), "ada").may_use("bob", GIVEN, taken)
 
 
+def test_two_runs_that_share_a_process_are_told_apart_by_their_ids(tree: Tree) -> None:
+    """As the threads of one `codex app-server`, sub-agents among them."""
+    codex = tree.add(170, 1, "codex", leads=True)
+    call = tree.add(171, codex, "bash", leads=True)
+    one, two = (asker(tree.command(call), CODEX_THREAD_ID=id_) for id_ in ("thread-1", "thread-2"))
+    assert two.lineage.judge(one.saved()) == MINE
+    tree.end(call)
+    assert asker(tree.command(codex), CODEX_THREAD_ID="thread-1").may_use(one.holder, NAMED, one.saved())
+    assert not two.may_use(one.holder, NAMED, one.saved())
+
+
+def test_a_run_whose_id_changes_keeps_what_its_process_holds(tree: Tree) -> None:
+    """As of Claude Code by `/clear` or `/resume`."""
+    claude = tree.add(180, 1, "claude", leads=True)
+    before, after = (asker(tree.command(claude), CLAUDE_CODE_SESSION_ID=id_) for id_ in ("run-1", "run-2"))
+    assert before.holder != after.holder
+    assert after.may_use(before.holder, NAMED, before.saved())
+
+
 def test_the_name_of_a_process_opens_nothing_once_it_has_ended(tree: Tree) -> None:
     zsh = tree.add(150, 1, "zsh", leads=True)
     line = tree.command(zsh)

@@ -29,6 +29,20 @@ ASKING = (
         ("tests/acceptance/test_who_asks.py", "-k", "request_id"),
     ),
     Mutant(
+        "runs that share a process use each other's tokens",
+        "config/identity/__init__.py",
+        "        if layer == NAMED and holder != self.holder and self._is_beside(holder):\n",
+        "        if layer == GIVEN and holder != self.holder and self._is_beside(holder):\n",
+        (DESCENT, "-k", "share_a_process"),
+    ),
+    Mutant(
+        "a name of grite's owner is enough for what another process acquired",
+        "config/identity/__init__.py",
+        "        return descent.of_this_command().judge(saved) == descent.MINE\n",
+        "        return descent.of_this_command().judge(saved) != descent.UNKNOWN\n",
+        ("tests/acceptance/test_who_asks.py", "-k", "grites_locks"),
+    ),
+    Mutant(
         "rlock without a secret is re-entrant",
         "compat/action_llama.py",
         '            "reentrant": run.session is not None,\n',

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from leasehold.cli.commands.own_leases import TargetResult
 from leasehold.cli.output import clock, step
-from leasehold.config.identity import CommandIdentity
+from leasehold.config.identity import NAMED, CommandIdentity
 from leasehold.config.identity.descent import GONE, MINE, OTHERS, UNKNOWN
 from leasehold.domain import keys
 from leasehold.domain.leases import Inspection
@@ -75,6 +77,8 @@ def why_not(context: Context, name: str, lease: Lease) -> str:
     if given is not None and kept.holder != given:
         return "its token is that of another holder"
     how = _judged(context, kept)
+    if how == MINE:
+        return "its token is that of another run in the same process"
     if how == OTHERS:
         return "the process that took it lives, and is none that this command comes from"
     return "the process that took it has ended" if how == GONE else "it was taken on another machine or in a container"
@@ -90,6 +94,12 @@ def is_of_neighbour(context: Context, kept: SavedToken) -> bool:
     return _judged(context, kept) == OTHERS
 
 
+def is_for_person(context: Context) -> bool:
+    """True if a person reads this at a terminal: sub-agents with names of their own would follow such advice."""
+    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
+    return not is_agent and all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
 def _judged(context: Context, kept: SavedToken) -> str:
     """Judge by descent whose token this is."""
     return context.identity.lineage.judge(kept.chain) if isinstance(context.identity, CommandIdentity) else UNKNOWN
@@ -97,7 +107,7 @@ def _judged(context: Context, kept: SavedToken) -> str:
 
 def _advice(context: Context, name: str, lease: Lease) -> str:
     kept = _kept(context, name, lease)
-    if kept is not None and kept.holder != context.holder and _judged(context, kept) == MINE:
+    if kept is not None and kept.layer != NAMED and _judged(context, kept) == MINE and is_for_person(context):
         as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
         return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
     if lease.session is not None:  # a `leasehold run` has one: nobody is advised to release its lease

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 
 from leasehold.cli import output
-from leasehold.cli.holders import not_mine, why_not
+from leasehold.cli.holders import is_for_person, not_mine, why_not
 from leasehold.cli.output import clock, write
-from leasehold.config.identity import CommandIdentity
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.domain.timestamps import SECOND
@@ -26,9 +25,7 @@ _REASON_MOST = 1_024
 
 def adopt(context: Context) -> int:
     """Show who acquired the lease, ask, and save its token for this terminal. The history records it."""
-    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
-    is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    if is_agent or not is_terminal:
+    if not is_for_person(context):
         return context.end(Refused("not_allowed", "", "this is for a person at a terminal"), "")
     target = context.values["target"]
     listed = context.locks.list(space=context.space)

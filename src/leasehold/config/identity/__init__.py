@@ -93,9 +93,12 @@ class CommandIdentity:
     def may_use(self, holder: str, layer: int, saved: str) -> bool:
         """True if this command may use a token that a command with this name and this chain saved.
 
-        Descent decides; a name counts only if no other owner lives, and a given name must match in any case.
+        Descent decides; a name counts only if no other owner lives. Two names differ in any case if one was given, or
+        if they are ids of two runs that share a process.
         """
         if self._given is not None and holder != self._given:
+            return False
+        if layer == NAMED and holder != self.holder and self._is_beside(holder):
             return False
         from leasehold.config.identity import descent  # noqa: PLC0415 (a command with a given name does without)
 
@@ -103,6 +106,11 @@ class CommandIdentity:
         if judged in (descent.MINE, descent.OTHERS):
             return judged == descent.MINE
         return DESCENDED not in (layer, self.layer) and holder == self.holder
+
+    def _is_beside(self, holder: str) -> bool:
+        """True if this name is of a run of the same system, whose process serves several runs at a time."""
+        found = None if self._given is not None else self._system()
+        return found is not None and found[0].shares_process and holder.startswith(f"{found[0].label}-")
 
     def saved(self) -> str:
         """Return the processes that this command comes from, to save with a token."""
@@ -138,9 +146,13 @@ class NamedIdentity:
         """Return nothing: processes do not matter."""
         return ""
 
-    def may_use(self, holder: str, layer: int, saved: str) -> bool:  # noqa: ARG002 (as an `CommandIdentity` has it)
-        """True if the names are equal."""
-        return holder == self.holder
+    def may_use(self, holder: str, layer: int, saved: str) -> bool:  # noqa: ARG002 (as a `CommandIdentity` has it)
+        """True if the names are equal. A token of `leasehold acquire` also needs its process to be an ancestor."""
+        if holder != self.holder or not saved:
+            return holder == self.holder
+        from leasehold.config.identity import descent  # noqa: PLC0415 (only where both spellings are mixed)
+
+        return descent.of_this_command().judge(saved) == descent.MINE
 
 
 def find(choice: Choice, given: str | None = None, *, env: Mapping[str, str] | None = None) -> CommandIdentity:

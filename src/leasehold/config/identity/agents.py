@@ -29,6 +29,8 @@ class System(Noun):
     """Variables of any run of this agent, which do not identify the run."""
     begins: str = ""
     """The start of the id, if its variable may have other values."""
+    shares_process: bool = False
+    """True if one process serves several runs at a time, so that only their ids distinguish them."""
 
 
 _none: frozenset[str] = frozenset()
@@ -46,8 +48,17 @@ SYSTEMS = (
         ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     ),
     # openai/codex PR 10096 (2026-01-28). Until PR 16882 (2026-04-06) a nested `codex exec` showed its parent's id
-    # (#15527): their processes distinguish the two.
-    System("codex", (("CODEX_THREAD_ID",),), "", frozenset(("codex",)), _none, ("CODEX_SANDBOX", "CODEX_CI")),
+    # (#15527): their processes distinguish the two. One `codex app-server` serves the threads of many terminals and
+    # all sub-agents (#24638, 2026-06-01; cyrusagents/cyrus PR 1293, 2026-06-09), each with an id of its own.
+    System(
+        "codex",
+        (("CODEX_THREAD_ID",),),
+        "",
+        frozenset(("codex",)),
+        _none,
+        ("CODEX_SANDBOX", "CODEX_CI"),
+        shares_process=True,
+    ),
     # gleanwork/glean-plugins-vnext PR 12 (2026-06-19) and fujibee/agmsg#856 (2026-08-17): absent in MCP servers. The
     # editor's process is also the ancestor of people's terminals, and CURSOR_TRACE_ID is set in those too
     # (web-infra-dev/rstest#994, 2026-03-03), so it is no id.
