@@ -54,6 +54,24 @@ def test_from_create_to_revoke(tmp_path: Path) -> None:
     assert kinds == ["key_revoked", "key_created"]
 
 
+def _of(url: str, key: str) -> dict[str, str]:
+    return {"LEASEHOLD_URL": url, "LEASEHOLD_API_KEY": key}
+
+
+def test_an_admin_is_told_whose_key_a_lease_was_taken_with_and_others_are_not(tmp_path: Path) -> None:
+    admin, coder = create_key(tmp_path, "admin"), create_key(tmp_path, "agent", name="coder")
+    told = {}
+    with serving(tmp_path) as server:
+        assert run(tmp_path, "acquire", "x", "--holder", "alice", **_of(server.url, coder)).returncode == 0
+        for key in (admin, coder):
+            calls = (("inspect", "x"), ("history",))
+            told[key] = "".join(run(tmp_path, *words, **_of(server.url, key)).stdout for words in calls)
+    number = coder.split("_")[1]
+    assert f"  key       {number} of coder:{number}" in told[admin]
+    assert f"key of coder:{number}" in told[admin].partition("granted")[2]
+    assert f"  key       {number}" not in told[coder]
+
+
 def test_a_key_in_a_file_is_for_its_owner_only(tmp_path: Path) -> None:
     made = run(tmp_path, "keys", "create", "ops", "--role", "admin", "--key-file", "ops.key")
     assert made.returncode == 0

@@ -51,6 +51,17 @@ def test_an_agent_is_refused_what_is_for_people(shell: Shell, verb: str) -> None
     assert shell.run(*VERBS[verb], holder="ops").code == 0
 
 
+def test_an_agent_is_refused_to_end_anothers_session_unless_it_may_force_a_release(shell: Shell) -> None:
+    """What a `leasehold run` holds ends with its session."""
+    session = shell.json("session", "start", holder="bob")["data"]["session"]["id"]
+    refused = shell.run("session", "end", session, "--by", "ada", env=AGENT)
+    assert refused.code == 8
+    assert "to end another's session is for people" in refused.err
+    assert session in shell.run("session", "list").out
+    allow(shell, "force-release")
+    assert shell.run("session", "end", session, "--by", "ada", env=AGENT).code == 0
+
+
 def test_an_agent_that_clears_its_environment_is_refused_too(shell: Shell) -> None:
     shell.run("acquire", "x", holder="bob")
     env = shell.with_command(shell.env(None))

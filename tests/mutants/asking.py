@@ -106,6 +106,13 @@ ASKING = (
         ("tests/cli/test_people.py", "-k", "without_keys and steal"),
     ),
     Mutant(
+        "an agent may end another's session",
+        "cli/commands/session.py",
+        '    if context.values["by"] is not None:\n',
+        '    if context.values["by"] == "":\n',
+        ("tests/cli/test_people.py", "-k", "anothers_session"),
+    ),
+    Mutant(
         "an agent may force a lock open over HTTP without a key",
         "server/api/mcp.py",
         '        if verb == "force_release" and who is OPEN and not self._may_force:\n',

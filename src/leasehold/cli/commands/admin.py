@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 
 
 def _permitted(context: Context) -> dict[str, str]:
-    """Return the admin's name and reason.
-
-    Refuses people's commands to agents, unless the user's own configuration, or a server's key, allows them.
-    """
-    from leasehold.locks.connect import is_by_role  # noqa: PLC0415
-
-    reason, caller = context.values["reason"], context.identity
+    """Return the admin's name and reason. Refuses agents."""
+    reason = context.values["reason"]
     if not reason:
         raise InvalidInput("reason", "is missing: say why with --reason '…'; it is kept in the history")
-    is_agent = isinstance(caller, CommandIdentity) and caller.is_agent
-    if is_agent and context.verb not in context.choice.agents_may and not is_by_role(context.choice.url):
-        why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
-        raise CommandRefused(Refused("not_allowed", "", f"{context.verb} {why}"))
+    refuse_agents(context, context.verb, context.verb)
     return {"by": context.values["by"] or context.holder, "reason": reason}
+
+
+def refuse_agents(context: Context, verb: str, what: str) -> None:
+    """Refuse what is for people to agents, unless the user's own configuration (`verb`) or a server's key allows it."""
+    from leasehold.locks.connect import is_by_role  # noqa: PLC0415
+
+    is_agent = isinstance(context.identity, CommandIdentity) and context.identity.is_agent
+    if is_agent and verb not in context.choice.agents_may and not is_by_role(context.choice.url):
+        why = "is for people, and an agent or a CI job runs this command; ask the person you work for"
+        raise CommandRefused(Refused("not_allowed", "", f"{what} {why}"))
 
 
 def force_release(context: Context) -> int:

@@ -85,11 +85,17 @@ def _event_table(events: tuple[Event, ...]) -> str:
             " ".join(event.resources),
             event.holder,
             str(event.fence or ""),
-            _remark(event),
+            ", ".join(filter(None, (_remark(event), _principal(event)))),
         )
         for event in events
     ]
     return table(rows, ("WHEN (UTC)", "WHAT", "RESOURCE", "HOLDER", "FENCE", ""), width_of_terminal())
+
+
+def _principal(event: Event) -> str:
+    """Say whose key it was, where the holder's name does not."""
+    principal = str(event.detail.get("principal") or "")
+    return "" if principal.rpartition(":")[0] in ("", event.holder) else f"key of {principal}"
 
 
 def _remark(event: Event) -> str:

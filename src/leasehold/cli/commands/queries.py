@@ -42,6 +42,8 @@ def _inspected(seen: Inspection, own: Collection[str]) -> str:
         lines.append(f"  held by   {shown(lease.holder)}{work}, {lease.mode}, fence {lease.fence}{yours}")
         if tuple(lease.resources) != (seen.resource,):
             lines.append(f"  as        {shown(' '.join(lease.resources))}")
+        if lease.principal is not None:  # for admins of a server
+            lines.append(f"  key       {lease.key} of {shown(lease.principal)}")
         if lease.reason:
             lines.append(f"  reason    {shown(lease.reason)}")
         lines.append(f"  since     {clock(lease.acquired_us, seen.now_us)}")

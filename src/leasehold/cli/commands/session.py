@@ -54,7 +54,11 @@ def heartbeat(context: Context) -> int:
 
 
 def end(context: Context) -> int:
-    """End a session: the caller's own by its secret, another's as an admin."""
+    """End a session: the caller's own by its secret, another's as an admin, which releases what that holds by force."""
+    if context.values["by"] is not None:
+        from leasehold.cli.commands.admin import refuse_agents  # noqa: PLC0415 (only for people)
+
+        refuse_agents(context, "force-release", "to end another's session")
     outcome = context.locks.end_session(_ending(context), admin=context.values["by"])
     text = ""
     if isinstance(outcome, SessionEnded):
@@ -73,9 +77,7 @@ def _ending(context: Context) -> str:
         return given or _credential(context)
     own = context.session
     if own is None or checks.session_id(own) != given:
-        raise InvalidInput(
-            "by", f"is missing: {shown(given)} is not your session; an admin says who it is with --by NAME"
-        )
+        raise InvalidInput("id", f"{shown(given)} is not your session, and to end another's is for people")
     return own
 
 
