@@ -134,17 +134,6 @@ def test_no_refusal_offers_what_is_for_people(shell: Shell) -> None:
     assert "leasehold clear" in terminal.shown
 
 
-def test_another_holder_of_the_same_process_is_offered_to_a_person_alone(shell: Shell) -> None:
-    """Sub-agents that `--holder` tells apart have one process: the second would release the lease of the first."""
-    shell.run("acquire", "x", holder="one")
-    refused = shell.run("release", "x", holder="two")
-    assert refused.code == 8
-    assert "--holder one" not in refused.err
-    with Terminal(shell, "release", "x", holder="two") as terminal:
-        assert terminal.end() == 8
-    assert "leasehold release x --holder one" in terminal.shown
-
-
 @pytest.mark.parametrize("way", ["stdio", "http", "stdio to a server"])
 def test_a_tool_of_mcp_is_refused_it_too(tmp_path: Path, way: str) -> None:
     own = {"XDG_CONFIG_HOME": str(tmp_path / "none")}

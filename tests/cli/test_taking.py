@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.shell import Shell, until
+from tests.kit.terminals import Terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,12 +233,17 @@ def test_a_release_of_what_another_agent_holds_tells_who(shell: Shell, tmp_path:
     assert shell.holders("issue:42") == ["ada"]
 
 
-def test_what_was_taken_here_under_another_name_is_recognised(shell: Shell) -> None:
+def test_what_was_taken_here_under_another_name_is_recognised_at_a_terminal(shell: Shell) -> None:
+    """Sub-agents that `--holder` tells apart have one process: the second would release the lease of the first."""
     shell.run("acquire", "issue:42")
     for verb in ("release", "renew"):
         done = shell.run(verb, "issue:42", holder="bob")
         assert done.code == 8
-        assert f"leasehold {verb} issue:42 --holder ada" in done.err
+        assert "its token is that of another holder" in done.err
+        assert "--holder ada" not in done.err
+        with Terminal(shell, verb, "issue:42", holder="bob") as terminal:
+            assert terminal.end() == 8
+        assert f"leasehold {verb} issue:42 --holder ada" in terminal.shown
     said = shell.json("release", "issue:42", holder="bob")
     assert said["error"]["holders"][0]["holder"] == "ada"
     assert "token" not in said["error"]["holders"][0]

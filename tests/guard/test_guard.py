@@ -227,6 +227,15 @@ def test_guard_says_who_holds_what(shell: Shell, repository: Path) -> None:
     assert quiet == (0, "", "")
 
 
+def test_guard_lets_nobody_pass_by_the_name_that_another_process_has_too(shell: Shell, repository: Path) -> None:
+    """As where a profile sets `LEASEHOLD_HOLDER` for all terminals."""
+    held = "leasehold acquire path:src > /dev/null; : > up; while test -e up; do sleep 0.01; done"
+    script = f"sh -c '{held}' & until test -e up; do sleep 0.01; done; leasehold guard top.py src/a.py --policy require"
+    done = shell.sh(f"{script}; echo $?; rm up; wait; leasehold guard src/a.py --policy require; echo $?", "ada")
+    assert done.out.split() == ["4", "0"], done
+    assert "path:src/a.py is held by ada, by way of path:src" in done.err
+
+
 def test_guard_in_json(shell: Shell, repository: Path) -> None:
     shell.run("acquire", "path:src")
     done = shell.run("guard", "src/a.py", "--policy", "require", "--json", holder="bob")

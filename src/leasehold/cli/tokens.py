@@ -108,10 +108,17 @@ class Tokens:
 
     def all(self) -> list[SavedToken]:
         """Return every token that the caller may use, in no particular order."""
+        return [line for line in self._every() if self._may_use(line)]
+
+    def of_namesakes(self) -> list[SavedToken]:
+        """Return the tokens that another process saved under the caller's name."""
+        return [line for line in self._every() if line.holder == self._user.holder and not self._may_use(line)]
+
+    def _every(self) -> list[SavedToken]:
         head = f"{self._scope}--"
         with _TokenDirectory(self._directory) as directory:
             found = [line for name in directory.names() if name.startswith(head) for line in directory.read(name)]
-        return [line for line in dict.fromkeys(found) if self._may_use(line)]
+        return list(dict.fromkeys(found))
 
     def proofs(self, resources: Iterable[str]) -> list[str]:
         """Return tokens as proof of what the caller holds, those on these resources first; at most `PROOFS`."""

@@ -87,11 +87,15 @@ class LeaseOwner(Noun):
     fences: Collection[int] = ()
     is_hook: bool = False
     """True for an editor's hook: by its name it owns nothing that the hooks of another agent took."""
+    others: Collection[int] = ()
+    """Fences of leases that have its name and that another process is known to have taken."""
 
     def owns(self, lease: Lease) -> bool:
         """True if the caller owns this lease."""
         if (self.session is not None and lease.session == self.session) or lease.fence in self.fences:
             return True
+        if lease.fence in self.others:
+            return False
         return lease.holder == self.holder and not (self.is_hook and is_of_hook(lease.session))
 
 

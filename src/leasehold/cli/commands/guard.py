@@ -49,7 +49,8 @@ def guard(context: Context) -> int:
 def owner_of(context: Context) -> checking.LeaseOwner:
     """Return the caller as an owner of leases: its name, its session, and the fences of its tokens."""
     session = checks.session_id(context.session) if context.session else None
-    return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own})
+    others = {keys.number(line.lease) for line in context.tokens.of_namesakes()}
+    return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own}, others=others)
 
 
 def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:
