@@ -293,6 +293,8 @@ def test_bad_input_is_told_in_words_that_an_agent_can_act_on(tmp_path: Path) -> 
             for mode in ("shared", "exclusive"):
                 contradiction = await call(client, "acquire_lock", resource="a", mode=mode, slots=3)
                 assert contradiction["error"]["field"] == "slots"
+            answer = await client.call_tool("acquire_lock", {"resource": "a", "mode": "exclusive", "slots": 3})
+            assert answer.content[0].text.startswith("slots: an exclusive lease has one")  # type: ignore[union-attr]
 
     run(work)
 

@@ -22,8 +22,7 @@ def said(answer: Json) -> str:
 
 
 def _refusal(error: Json) -> str:
-    told = f"{error['field']}: {error['message']}" if error.get("field") else error["message"]
-    fact = told.partition("; ")[0]  # the rest says in words for people what to do next; the advice follows
+    fact = error["message"].partition("; ")[0]  # the rest says in words for people what to do next; the advice follows
     return f"{shown(fact.rstrip('.'))}."
 
 
