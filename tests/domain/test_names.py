@@ -14,7 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import leasehold
-from leasehold.domain import keys, names
+from leasehold.domain import keys, names, pools
 from leasehold.domain.entries import (
     EXCLUSIVE,
     INTENT_EXCLUSIVE,
@@ -714,3 +714,43 @@ def test_importing_it_brings_nothing_slow_along(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+# ------------------------------------------------------------------------------------------------ pools
+
+
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("pool://ports/3000-3002", ["3000", "3001", "3002"]),
+        ("pool://staging/b,a", ["b", "a"]),
+        ("pool://p/1-2,x,2", ["1", "2", "x"]),
+        ("pool://p/g-0", ["g-0"]),
+    ],
+)
+def test_a_pool_names_its_members_in_their_order(name: str, members: list[str]) -> None:
+    assert [pools.value(each) for each in pools.members(name)] == members
+    assert names.parse(name) == name
+    assert {claim.node for each in pools.members(name) for claim in names.claims("s", each, EXCLUSIVE)} == {
+        claim.node for claim in names.claims("s", name, EXCLUSIVE)
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "do_meet"),
+    [
+        ("pool://p/1-5", "pool://p/5-9", True),
+        ("pool://p/1-5", "pool://p/6-9", False),
+        ("pool://p/1-5", "pool://q/1-5", False),
+        ("pool://p/1-5", "pool://p/3", True),
+        ("pool://p", "pool://p/3", True),
+        ("pool://p?label=x", "pool://q", False),
+    ],
+)
+def test_pools_overlap_where_they_share_a_member(one: str, other: str, do_meet: bool) -> None:
+    assert names.overlaps(one, other) is names.overlaps(other, one) is do_meet
+
+
+def test_pools_are_no_tree() -> None:
+    with pytest.raises(names.BadName, match="in their own way"):
+        names.check_hierarchical(["pool"])

@@ -44,14 +44,14 @@ SERVING = (
     Mutant(
         "a pattern meets nothing but itself and directories",
         "domain/rules/conflicts.py",
-        "    return pair not in BY_NAME or meet_by_pattern(wanted, resources(draft, other))\n",
+        "    return pair not in BY_NAME or meet_by_name(wanted, resources(draft, other))\n",
         "    return pair not in BY_NAME\n",
         suite("patterns_conflict"),
     ),
     Mutant(
         "a pattern closes the whole directory",
         "domain/rules/conflicts.py",
-        "    return pair not in BY_NAME or meet_by_pattern(wanted, resources(draft, other))\n",
+        "    return pair not in BY_NAME or meet_by_name(wanted, resources(draft, other))\n",
         "    return True\n",
         suite("patterns_leave_alone"),
     ),

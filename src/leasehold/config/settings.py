@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         max_skew: float | str
         connect_timeout: float | str
         hierarchical: frozenset[str]
+        pools: dict[str, tuple[str, ...]]
         lock_policy: str
         webhooks: list[dict[str, Any]]
         people: frozenset[str]
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 KEYS = (
     *("url", "space", "holder", "ttl", "ttl_max", "max_skew", "connect_timeout", "hierarchical", "lock_policy"),
-    *("resourceLockTimeout", "webhooks", "people"),
+    *("resourceLockTimeout", "webhooks", "people", "pools"),
 )
 """The keys of a configuration file."""
 VARIABLES = {
@@ -139,7 +140,7 @@ class Choice(Noun):
 
     def rules(self) -> checks.Settings:
         """Return the limits of this installation."""
-        rules = checks.Settings(self.settings.get("hierarchical", frozenset()))
+        rules = checks.Settings(self.settings.get("hierarchical", frozenset()), pools=self.settings.get("pools", {}))
         if "ttl_max" in self.settings:
             rules = rules._replace(ttl_most=durations.parse(self.settings["ttl_max"]))
         return rules
@@ -306,6 +307,12 @@ def _hierarchical(value: object) -> frozenset[str]:
         raise InvalidInput("hierarchical", error.message) from None
 
 
+def _pools(value: object) -> object:
+    from leasehold.requests import pool_checks  # noqa: PLC0415 (rare)
+
+    return pool_checks.declare(value)
+
+
 def _policy(value: object) -> object:
     if value not in POLICIES:
         raise InvalidInput("lock_policy", f"must be one of {', '.join(POLICIES)}")
@@ -337,6 +344,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "hierarchical": _hierarchical,
     "lock_policy": _policy,
     "resourceLockTimeout": _seconds,
+    "pools": _pools,
     "webhooks": _webhooks,
     "people": _people,
 }

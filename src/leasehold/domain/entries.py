@@ -40,6 +40,10 @@ PATTERN_EXCLUSIVE: Final = "IPX"
 PATTERN_SHARED: Final = "IPS"
 """Of a pattern, on the directory that all its matches lie in: what else lies there is compared by name."""
 PATTERN_MODES: Final = (PATTERN_EXCLUSIVE, PATTERN_SHARED)
+POOL: Final = "P"
+"""Of a member of a pool, on the pool's node: counted, and compared by name."""
+NAMED_MODES: Final = (*PATTERN_MODES, POOL)
+"""Modes that exclude each other only where the names meet."""
 OWN_MODES: Final = (EXCLUSIVE, SHARED, SLOTS)
 MODE_NAMES: Final = {EXCLUSIVE: "exclusive", SHARED: "shared", SLOTS: "slots"}
 """Own modes as everybody says them."""

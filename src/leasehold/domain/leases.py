@@ -40,6 +40,11 @@ class Lease(Noun):
     """The id of the key that it was taken with, for admins."""
 
     @property
+    def value(self) -> str | None:
+        """The member of a pool that this lease has; None if it is on no pool."""
+        return self.resources[0].rpartition("/")[2] if self.resources[0].startswith("pool://") else None
+
+    @property
     def ttl(self) -> timedelta:
         """Its life unless it is renewed."""
         return span(self.ttl_us)

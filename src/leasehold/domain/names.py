@@ -23,6 +23,7 @@ from leasehold.domain.entries import (
     INTENT_SHARED,
     PATTERN_EXCLUSIVE,
     PATTERN_SHARED,
+    POOL,
     SHARED,
     Claim,
 )
@@ -34,30 +35,21 @@ if TYPE_CHECKING:
 
 MAX_NAME: Final = 512
 """Longest name, in bytes of UTF-8."""
-
 MAX_SPACE: Final = 128
 """Longest space, in bytes of UTF-8."""
-
 STRIPES: Final = 16
 """Into how many nodes the root of a repository is cut; at most 16, as one hexadecimal digit chooses among them."""
 
 _REPOSITORY: Final = frozenset({"repo", "path", "issue"})
 _SCHEME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-")
 
-# C0, DEL, C1, and the two separators that many programs take for the end of a line. Marks of direction and other
-# invisible characters are allowed, since names in some scripts need them; surfaces show them inert, see `shown`.
+# C0, DEL, C1, and the two separators that many programs take for the end of a line. Other invisible characters are
+# allowed, since names in some scripts need them; surfaces show them inert, see `shown`.
 _CONTROL: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)))
 
-# Characters that str.isprintable() accepts although they are invisible: fillers, joiners, variation selectors.
-_UNSEEN = frozenset(
-    map(
-        chr,
-        (
-            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0),
-            *range(0xFE00, 0xFE10),
-            *range(0xE0100, 0xE01F0),
-        ),
-    )
+# str.isprintable() accepts these although they are invisible: fillers, joiners, variation selectors.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
 )
 
 _QUOTED_LENGTH = 60
@@ -68,8 +60,7 @@ class BadName(ValueError):
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(rule, message)
-        self.rule = rule
-        self.message = message
+        self.rule, self.message = rule, message
 
     def __str__(self) -> str:
         return self.message
@@ -127,8 +118,8 @@ def _checked_scheme(raw: object) -> str:
     text = _checked(raw, "scheme", MAX_NAME)
     if not _is_scheme(text):
         raise _bad("scheme", "bad_scheme", text, "a letter, then letters, digits, '+', '.' and '-', such as 's3'")
-    if text.lower() in _REPOSITORY:
-        raise _bad("scheme", "fixed_scheme", text, "repo, path and issue overlap in their own way, always")
+    if text.lower() in (*_REPOSITORY, "pool"):
+        raise _bad("scheme", "fixed_scheme", text, "repo, path, issue and pool overlap in their own way, always")
     return text.lower()
 
 
@@ -175,12 +166,16 @@ def _refuse_no_scheme(text: str) -> None:
 
 
 def _normal_uri(scheme: str, rest: str, text: str) -> str:
-    # `path://src` would not overlap with `path:src`, which is hardly what its author expects.
-    if scheme in _REPOSITORY:
+    if scheme in _REPOSITORY:  # `path://src` would not overlap with `path:src`, which is hardly what is meant
         raise _bad("name", "reserved_scheme", text, f"write '{scheme}:' without the slashes")
     # Unicode's own folding, not lower(): it alone makes equal what differs in case only (Greek has two small sigmas).
     end = min(at for at in (rest.find("/"), rest.find("?"), rest.find("#"), len(rest)) if at >= 0)
-    return f"{scheme}://{rest[:end].casefold()}{rest[end:]}"
+    name = f"{scheme}://{rest[:end].casefold()}{rest[end:]}"
+    if scheme == "pool":
+        from leasehold.domain import pools  # noqa: PLC0415 (rare)
+
+        pools.check(name)
+    return name
 
 
 def path(of: str) -> str:
@@ -302,7 +297,9 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
     """
     if ":" not in name:  # a plain string has no ancestors
         return (Claim(keys.node(space, name), mode),)
-    kind, _, _ = _split(name)
+    kind, _, rest = _split(name)
+    if kind == "pool":
+        return (Claim(keys.node(space, "pool://" + rest.partition("/")[0].partition("?")[0]), POOL),)
     if kind == "repo":
         return tuple(Claim(_stripe(space, number), mode) for number in range(STRIPES))
     own, *above = [keys.node(space, node) for node in _lineage(name, hierarchical)]
@@ -316,8 +313,7 @@ def claims(space: str, name: str, mode: str, hierarchical: Collection[str] = ())
 
 
 def _stripe(space: str, number: int) -> str:
-    # The control character makes it a name that no caller can request.
-    return keys.node(space, f"repo:\x01{number}")
+    return keys.node(space, f"repo:\x01{number}")  # no caller can request a name with a control character
 
 
 def _lineage(name: str, hierarchical: Collection[str]) -> list[str]:
@@ -352,6 +348,10 @@ def overlaps(a: str, b: str, hierarchical: Collection[str] = ()) -> bool:
         from leasehold.domain import patterns  # noqa: PLC0415 (rare)
 
         return patterns.meet(kind[2], other[2])
+    if kind[0] == other[0] == "pool":
+        from leasehold.domain import pools  # noqa: PLC0415 (rare)
+
+        return pools.meet(a, b)
     if a == b or kind[:2] != other[:2] or not (kind[0] == "path" or kind[0] in hierarchical):
         return a == b
     reach, reach_of_other = _reach(a), _reach(b)

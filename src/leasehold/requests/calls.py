@@ -97,3 +97,5 @@ class Settings(Noun):
     hierarchical: frozenset[str] = frozenset()
     """Schemes and namespaces, besides `path:`, in which a name also covers all names below it."""
     ttl_most: int = 24 * 3600 * SECOND
+    pools: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 (never changed)
+    """The members of each declared pool, each with its labels after it."""

@@ -99,7 +99,7 @@ def acquire(
     if request_id is not None:
         request = keys.request(actor, text(request_id, "request_id", 128), holder, principal)
     told = None if context is None else context_text(context)
-    options = _options(space, resources, mode, any_of, settings.hierarchical)
+    options = _options(space, resources, mode, any_of, settings)
     tokens = (keys.secret_hash(token),)
     shown = () if had is None else tokens_shown(had)
     body = (
@@ -165,10 +165,17 @@ def _mode(mode: object, slots: object) -> tuple[str, int]:
     return chosen, count
 
 
-def _options(
-    space: str, resources: object, mode: str, any_of: bool, hierarchical: frozenset[str]
-) -> tuple[Alternative, ...]:
-    parsed = resource_names(resources)
+def _options(space: str, resources: object, mode: str, any_of: bool, settings: Settings) -> tuple[Alternative, ...]:
+    parsed, hierarchical = resource_names(resources), settings.hierarchical
+    if len(parsed) == 1:
+        if parsed[0].startswith("pool://"):
+            from leasehold.requests.pool_checks import member_names  # noqa: PLC0415 (rare)
+
+            parsed = (member_names(parsed[0], mode, settings),)
+    elif any(name.startswith("pool://") for name in parsed):
+        raise InvalidInput(
+            "resources", "a pool stands alone in its lease: acquire the other names by a lease of their own"
+        )
     if any_of:
         return tuple(_option(space, (name,), mode, hierarchical) for name in parsed)
     return (_option(space, parsed, mode, hierarchical),)

@@ -59,6 +59,7 @@ def _mode(context: Context) -> str | None:
 def acquire(context: Context) -> int:
     """Acquire a lease and save its token, so that `release` needs only the name."""
     _check_token_file(context.values["token_file"])
+    _check_print(context)
     context.hint_at_paths(context.values["resources"])
     if context.values["local"]:
         return _take_locally(context)
@@ -119,7 +120,8 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
         if outcome.fresh:
             context.locks.release(lease.id, outcome.token, status="cancelled")
         raise
-    text = told(context, lease, headline)
+    wanted = context.values.get("print")
+    text = told(context, lease, headline) if wanted is None else _only(lease, wanted)
     if is_said:
         context.out.warn(text)
         return output.DONE
@@ -147,6 +149,19 @@ def _print_token(token: str) -> None:
         raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
     if not is_read:
         raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")
+
+
+def _check_print(context: Context) -> None:
+    """Refuse --print beside something else that standard output is for."""
+    is_taken = context.out.json or context.values["token_file"] == "-"  # noqa: S105 (no secret)
+    if is_taken and context.values["print"]:
+        raise InvalidInput("print", "does not go with --json or --token-file -: standard output is for one of them")
+
+
+def _only(lease: Lease, wanted: str) -> str:
+    """Return what --print asks for."""
+    told = {"value": lease.value or " ".join(lease.resources), "fence": str(lease.fence), "lease": lease.id}
+    return shown(told[wanted])
 
 
 def _check_token_file(path: str | None) -> None:

@@ -89,8 +89,9 @@ examples:
   leasehold watch --count 1 --json
 """,
     "run": """
-The command runs in a process group of its own, with LEASEHOLD_LEASE, LEASEHOLD_FENCE and LEASEHOLD_RESOURCE in its
-environment, and the session of the run as LEASEHOLD_SESSION: leases that the command acquires end with the run.
+The command runs in a process group of its own, with LEASEHOLD_LEASE, LEASEHOLD_FENCE, LEASEHOLD_RESOURCE and, for a
+pool, LEASEHOLD_VALUE in its environment. LEASEHOLD_SESSION is the session of the run: leases that the command acquires
+end with the run.
 The run renews its lease. If that fails, the whole group is ended before the lease can expire, even if the run itself
 is stopped or killed. Signals and the exit code are passed on (128 + n if signal n ended the command).
 With --lead, one of several candidates runs its command at a time. LEASEHOLD_FENCE is the number of its term. A leader
@@ -101,6 +102,7 @@ examples:
   leasehold run issue:42 --ttl 1m --on-lost kill -- make test
   leasehold run gpu --slots 4 -- python train.py
   leasehold run scheduler --lead -- ./schedule.py
+  leasehold run pool://ports/3000-3099 -- sh -c 'serve --port $LEASEHOLD_VALUE'
 """,
     "session start": """
 examples:

@@ -57,7 +57,9 @@ TOKEN_IN = (
 )
 STATUSES = ("completed", "failed", "cancelled")
 RESOURCES = CliArgument(
-    "resources", "names such as issue:42, path:src/a.py, 'path:src/**/*.py', deploy://api-prod, or any text", "+"
+    "resources",
+    "names such as issue:42, path:src/a.py, 'path:src/**/*.py', deploy://api-prod, pool://ports/3000-3099, or any text",
+    "+",
 )
 TARGETS = CliArgument("targets", "resources that you hold, or ids of leases", "+")
 
@@ -77,6 +79,13 @@ HOT = {
                 MAX_SKEW,
                 SESSION,
                 TOKEN_FILE,
+                Flag(
+                    "--print",
+                    "print only this: the value (a pool's member, else the resource), fence or lease",
+                    "WHAT",
+                    None,
+                    ("value", "fence", "lease"),
+                ),
                 *COMMON,
             ),
         ),

@@ -112,6 +112,7 @@ class SupervisedProcess:
             "LEASEHOLD_LEASE": lease.id,
             "LEASEHOLD_FENCE": str(lease.fence),
             "LEASEHOLD_RESOURCE": " ".join(lease.resources),
+            "LEASEHOLD_VALUE": lease.value or " ".join(lease.resources),
         }
 
     def _until(self) -> tuple[float, float]:

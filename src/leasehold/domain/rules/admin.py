@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leasehold.domain import keys
-from leasehold.domain.entries import OWN_MODES
+from leasehold.domain import keys, pools
+from leasehold.domain.entries import OWN_MODES, POOL
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
@@ -42,7 +42,7 @@ def force(draft: Draft, command: Force) -> Outcome:
 
 def _is_on(draft: Draft, hold: Hold, resource: str) -> bool:
     """Return True if this is a hold of the resource itself: other names may share its nodes, as all of `repo:` do."""
-    return hold.mode in OWN_MODES and resource in terms(draft, hold).options[0].resources
+    return hold.mode in (*OWN_MODES, POOL) and resource in terms(draft, hold).options[0].resources
 
 
 def _home(draft: Draft, hold: Hold) -> Hold:
@@ -54,6 +54,8 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     ask = command.acquire.ask
     if len(ask.options) > 1:
         return Refused("invalid", "any_of", "steal names exactly what it takes: it cannot be any_of")
+    if ask.options[0].claims[0].mode == POOL and len(pools.members(ask.options[0].resources[0])) > 1:
+        return Refused("invalid", "resources", "steal names exactly what it takes: one member of the pool")
     refusal = refuse_session(draft, command.acquire)
     if refusal is None and draft.now < draft.opens_at:
         refusal = paused(draft)

@@ -10,9 +10,11 @@ from leasehold.domain import names
 from leasehold.domain.entries import (
     INTENT_EXCLUSIVE,
     INTENT_SHARED,
+    NAMED_MODES,
     OWN_MODES,
     PATTERN_MODES,
     PATTERN_SHARED,
+    POOL,
     SHARED,
     Hold,
 )
@@ -40,10 +42,15 @@ COMPATIBLE: Final = frozenset(
 """Modes that can be on one node at the same time (slots are counted, not compared)."""
 _INTENTIONS: Final = (INTENT_EXCLUSIVE, INTENT_SHARED, *PATTERN_MODES)
 BY_NAME: Final = frozenset(
-    (a, b)
-    for a in _INTENTIONS
-    for b in _INTENTIONS
-    if (a in PATTERN_MODES or b in PATTERN_MODES) and (a, b) not in COMPATIBLE
+    (
+        (POOL, POOL),
+        *(
+            (a, b)
+            for a in _INTENTIONS
+            for b in _INTENTIONS
+            if (a in PATTERN_MODES or b in PATTERN_MODES) and (a, b) not in COMPATIBLE
+        ),
+    )
 )
 """Modes that exclude each other only where the names meet."""
 
@@ -53,22 +60,24 @@ def conflicts(draft: Draft, mode: str, wanted: tuple[str, ...], other: Hold | Wa
     pair = (mode, other.mode)
     if pair in COMPATIBLE:
         return False
-    return pair not in BY_NAME or meet_by_pattern(wanted, resources(draft, other))
+    return pair not in BY_NAME or meet_by_name(wanted, resources(draft, other))
 
 
 def concerns(draft: Draft, mode: str, wanted: tuple[str, ...], other: Hold | Waiter) -> bool:
     """Return True if the names overlap at this node, in whatever modes; siblings below it do not."""
     if mode in OWN_MODES or other.mode in OWN_MODES:
         return True
-    is_by_name = mode in PATTERN_MODES or other.mode in PATTERN_MODES
-    return is_by_name and meet_by_pattern(wanted, resources(draft, other))
+    is_by_name = mode in NAMED_MODES or other.mode in NAMED_MODES
+    return is_by_name and meet_by_name(wanted, resources(draft, other))
 
 
-def meet_by_pattern(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    """Return True if one of these (parsed) names meets one of the others, and one of the two is a pattern.
+def meet_by_name(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Return True if one of these (parsed) names meets one of the others, and both are of one pool or one is a pattern.
 
     A pattern and itself do not count: they meet at its own node.
     """
+    if some[0].startswith("pool://"):  # which no other name stands beside
+        return names.overlaps(some[0], others[0])
     return any(
         one != other and (names.is_pattern(one) or names.is_pattern(other)) and names.overlaps(one, other)
         for one in some

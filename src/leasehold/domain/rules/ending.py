@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, OWN_MODES, PATTERN_EXCLUSIVE, PATTERN_MODES, End
+from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, OWN_MODES, PATTERN_EXCLUSIVE, PATTERN_MODES, POOL, End
 from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
@@ -104,7 +104,7 @@ def _close(draft: Draft, home: Hold, ask: LeaseRequest, opens_at: int) -> None:
     for claim in ask.options[0].claims:
         grip = draft.record(claim.node).holds[home.id]
         intention = PATTERN_EXCLUSIVE if grip.mode in PATTERN_MODES else INTENT_EXCLUSIVE
-        mode = EXCLUSIVE if grip.mode in OWN_MODES else intention
+        mode = POOL if grip.mode == POOL else EXCLUSIVE if grip.mode in OWN_MODES else intention
         draft.put(claim.node, grip._replace(mode=mode, closed=True, expires_at=opens_at))
         draft.dirty[claim.node] = None
     draft.drop(home.actor, home.id)

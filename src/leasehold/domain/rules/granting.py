@@ -6,6 +6,7 @@ from leasehold.domain import keys
 from leasehold.domain.entries import (
     EXCLUSIVE,
     MODE_NAMES,
+    POOL,
     SLOTS,
     Hold,
     Presence,
@@ -67,6 +68,10 @@ def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int, names: tupl
     rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
     if not rivals:
         return rivals
+    if mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        return pools.rivals_if_full(rivals, names)
     if mode != SLOTS:
         found = [hold for hold in rivals if (mode, hold.mode) not in COMPATIBLE]
         if found:
@@ -98,8 +103,12 @@ def waiters_in_the_way(
         waiter = record.waiters[place]
         if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):
             ahead.append(waiter)
-            if len(ahead) == most and mode != SLOTS:
+            if len(ahead) == most and mode not in (SLOTS, POOL):
                 break
+    if mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        return pools.waiters_if_full(draft, record, ahead, names)
     if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
         return ahead
     taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
@@ -205,7 +214,12 @@ def grant(
     `told` are more details for its event. If not `noted`, only the lease itself knows which request it came of.
     """
     fence = draft.number()
-    if len(ask.options) > 1:
+    if option.claims[0].mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        option = pools.with_free_member(draft, option)
+        ask = ask._replace(options=(option,))
+    elif len(ask.options) > 1:
         ask = ask._replace(options=(option,))
     expires_at = expiry(draft, actor, ask)
     if ticket is not None:

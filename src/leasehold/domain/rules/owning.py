@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.entries import EXCLUSIVE, OWN_MODES, PATTERN_MODES, SLOTS
+from leasehold.domain.entries import EXCLUSIVE, NAMED_MODES, OWN_MODES, POOL, SLOTS
 from leasehold.domain.rules.ending import terms
 from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leasehold.domain.records import Draft
 
 
-_COVERING: Final = (*OWN_MODES, *PATTERN_MODES)
+_COVERING: Final = (*OWN_MODES, *NAMED_MODES)
 """Modes of holds on a node that may cover what is asked for there."""
 
 
@@ -50,6 +50,10 @@ def _covers(known: LeaseRequest, ask: LeaseRequest, option: Alternative) -> bool
     if known.mode != EXCLUSIVE and (known.mode != ask.mode or known.slots != ask.slots):
         return False
     held = known.options[0]
+    if option.claims[0].mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        return pools.has_one_of(held, option)
     if known.mode == SLOTS:  # of what is below it, others may hold a part: it covers itself alone
         own = {claim.node for claim in held.claims if claim.mode == SLOTS}
         return all(claim.node in own for claim in option.claims if claim.mode == SLOTS)

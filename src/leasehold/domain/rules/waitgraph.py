@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from leasehold.domain.entries import OWN_MODES, PATTERN_MODES, SLOTS, Hold, Poll, Ref, Waiter
+from leasehold.domain.entries import NAMED_MODES, OWN_MODES, PATTERN_MODES, POOL, SLOTS, Hold, Poll, Ref, Waiter
 from leasehold.domain.keys import home
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
-from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, load, meet_by_pattern, modes_of, resources
+from leasehold.domain.rules import pools
+from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, load, meet_by_name, modes_of, resources
 from leasehold.domain.rules.deadlock import Need, find_cycle
 from leasehold.domain.rules.granting import SESSION, WISH, is_alive
 from leasehold.domain.sessions import Session
@@ -146,7 +147,7 @@ class WaitGraph:
 
     def _spots(self, option: Alternative, claim: Claim) -> list[SoughtNode]:
         first = option.resources[claim.of]
-        if claim.mode in OWN_MODES or not (claim.mode in PATTERN_MODES or self._has_patterns(claim.node)):
+        if claim.mode in OWN_MODES or not (claim.mode in NAMED_MODES or self._has_patterns(claim.node)):
             return [SoughtNode(claim.node, claim.mode, first)]
         return [SoughtNode(claim.node, claim.mode, name, name, name == first) for name in option.resources]
 
@@ -166,7 +167,11 @@ class WaitGraph:
         for rival in [*self._holding(spot), *self._queueing(spot, order), *self._newcomer_ahead(spot, order)]:
             (counted if _is_counted(rival, spot, seeker.slots) else others).append(rival)
         yield from self._need(seeker.actor, spot.resource, others, len(others))
-        yield from self._need(seeker.actor, spot.resource, counted, len(counted) - seeker.slots + 1)
+        yield from self._need(seeker.actor, spot.resource, counted, len(counted) - self.room(spot, seeker.slots) + 1)
+
+    def room(self, spot: SoughtNode, slots: int) -> int:
+        """Return how many can be on this node at once: so many slots, or the members of a pool that are not closed."""
+        return slots if spot.mode != POOL else pools.room(self.draft, spot.node, spot.resource)
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
@@ -180,7 +185,7 @@ class WaitGraph:
             return False
         if pair not in BY_NAME:
             return spot.is_first
-        return spot.name is None or meet_by_pattern((spot.name,), resources(self.draft, other))
+        return spot.name is None or meet_by_name((spot.name,), resources(self.draft, other))
 
     def _holding(self, spot: SoughtNode) -> list[Rival]:
         """Return the holders of this node whose mode conflicts with the one that is wanted."""
@@ -209,8 +214,8 @@ class WaitGraph:
 
 
 def _is_counted(rival: Rival, spot: SoughtNode, slots: int) -> bool:
-    """Return True if both want one of so many slots; all other rivals have to give way."""
-    return spot.mode == rival.mode == SLOTS and rival.slots == slots
+    """Return True if both want one of so many slots or members; all other rivals have to give way."""
+    return spot.mode == rival.mode and (spot.mode == POOL or (spot.mode == SLOTS and rival.slots == slots))
 
 
 class _Rivals:
@@ -262,7 +267,7 @@ class _Searched(WaitGraph):
             self._look(lines, spot, slots, order)
         needs = (
             _shared_need(seeker, spot.resource, lines.others, 0),
-            _shared_need(seeker, spot.resource, lines.counted, slots - 1),
+            _shared_need(seeker, spot.resource, lines.counted, max(self.room(spot, slots) - 1, 0)),
         )
         return [need for need in needs if need is not None]
 
@@ -337,4 +342,4 @@ class _Considered(_Searched):
         if pair not in BY_NAME:
             return spot.is_first
         wanted = tuple([name for option in self.ask.options for name in option.resources])
-        return spot.name is None or meet_by_pattern((spot.name,), wanted)
+        return spot.name is None or meet_by_name((spot.name,), wanted)

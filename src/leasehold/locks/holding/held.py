@@ -121,6 +121,11 @@ class HeldLease:
         return self.lease.resources
 
     @property
+    def value(self) -> str | None:
+        """The member of a pool that it has; None if it is on no pool."""
+        return self.lease.value
+
+    @property
     def is_forked(self) -> bool:
         """True if this process inherited it: a lease belongs to the process that acquired it."""
         return os.getpid() != self._pid

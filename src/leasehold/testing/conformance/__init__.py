@@ -26,6 +26,7 @@ TOPICS = (
     "names",
     "overlap",
     "patterns",
+    "pools",
     "modes",
     "several",
     "choices",
@@ -70,6 +71,7 @@ from leasehold.testing.conformance.names import Names  # noqa: E402
 from leasehold.testing.conformance.order import Order  # noqa: E402
 from leasehold.testing.conformance.overlap import Overlap  # noqa: E402
 from leasehold.testing.conformance.patterns import Patterns  # noqa: E402
+from leasehold.testing.conformance.pools import Pools  # noqa: E402
 from leasehold.testing.conformance.reentrant import Reentrant  # noqa: E402
 from leasehold.testing.conformance.refusals import Refusals  # noqa: E402
 from leasehold.testing.conformance.retries import Retries  # noqa: E402
@@ -86,6 +88,7 @@ class Conformance(
     Names,
     Overlap,
     Patterns,
+    Pools,
     Modes,
     Several,
     Choices,

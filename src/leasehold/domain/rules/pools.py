@@ -1,0 +1,57 @@
+"""Which member of a pool is free, and who is in the way if none is. Pure.
+
+A request for a pool stands alone in its lease, so each hold and each waiter on the pool's node is in its home there.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from leasehold.domain.entries import Alternative, Hold, Record, Waiter
+    from leasehold.domain.records import Draft
+
+
+def rivals_if_full(rivals: list[Hold], names: tuple[str, ...]) -> list[Hold]:
+    """Return the live holds on the members that are wanted if no member is free; otherwise nothing is in the way."""
+    wanted = _members(names[0])
+    found = [hold for hold in rivals if _member(hold) in wanted]
+    return found if len(found) >= len(wanted) else []
+
+
+def waiters_if_full(draft: Draft, record: Record, ahead: list[Waiter], names: tuple[str, ...]) -> list[Waiter]:
+    """Return the waiters ahead that want some of the same members if they may need all that are free."""
+    wanted = _members(names[0])
+    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now and _member(hold) in wanted)
+    return ahead if taken + len(ahead) >= len(wanted) else []
+
+
+def with_free_member(draft: Draft, option: Alternative) -> Alternative:
+    """Return this way to satisfy a request with the first member that is free in place of the pool."""
+    holds = draft.record(option.claims[0].node).holds.values()
+    taken = {_member(hold) for hold in holds if hold.expires_at > draft.now}
+    free = next(member for member in _members(option.resources[0]) if member not in taken)
+    return option._replace(resources=(free,))
+
+
+def room(draft: Draft, node: str, name: str) -> int:
+    """Return the number of members that are not closed after an unclean end."""
+    wanted = _members(name)
+    closed = sum(1 for hold in draft.record(node).holds.values() if hold.closed and _member(hold) in wanted)
+    return len(wanted) - closed
+
+
+def has_one_of(held: Alternative, option: Alternative) -> bool:
+    """Return True if this lease has one of the members that are wanted."""
+    return held.resources[0] in _members(option.resources[0])
+
+
+def _members(name: str) -> dict[str, None]:
+    from leasehold.domain import pools  # noqa: PLC0415 (rare)
+
+    return pools.members(name)
+
+
+def _member(hold: Hold) -> str:
+    if hold.ask is None:
+        raise AssertionError(f"{hold.id} is on a pool and is not in its home there")
+    return hold.ask.options[0].resources[0]
