@@ -42,9 +42,7 @@ def test_a_configuration_declares_members_and_their_labels(shell: Shell) -> None
     assert (unknown.code, "no member of pool gpu has the label tpu" in unknown.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "pools", ["staging = 3", "staging = []", 'staging = ["a/c d"]', 'staging = ["x,y"]', "staging = [1]"]
-)
+@pytest.mark.parametrize("members", ["3", "[]", '["a/c d"]', '["x,y"]', "[1]"])
 def test_a_wrong_declaration_is_refused_by_its_name(shell: Shell, members: str) -> None:
     (shell.home / "leasehold.toml").write_text(f"[pools]\nstaging = {members}\n")
     done = shell.run("list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import TimedOut
-from leasehold.locks.defaults import CallDefaults
+from leasehold.locks.sync import CallDefaults
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
+    from leasehold.locks.arguments import Duration, Leased, Names, Wait
     from leasehold.locks.holding.aio import AsyncLock, AsyncTerm
     from leasehold.locks.holding.held import AcquireOptions, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
-    from leasehold.locks.sync import Duration, Leased, Wait
     from leasehold.requests.calls import Call, LossSource
 
     class AsyncAnswers(Protocol):
@@ -62,7 +62,7 @@ class AsyncLocks(CallDefaults):
 
     async def acquire(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration,
         wait: Wait = 0,
@@ -92,7 +92,7 @@ class AsyncLocks(CallDefaults):
 
     def lock(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration | None = None,
         wait: Wait = 0,
@@ -106,26 +106,14 @@ class AsyncLocks(CallDefaults):
             self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
         )
 
-    def lead(
-        self,
-        resources: str | Sequence[str],
-        *,
-        ttl: Duration = 15,
-        on_lost: OnLost | None = None,
-        **options: Unpack[AcquireOptions],
-    ) -> AsyncIterator[AsyncTerm]:
+    def lead(self, resources: Names, *, ttl: Duration = 15, **options: Unpack[LockTerms]) -> AsyncIterator[AsyncTerm]:
         """As `Locks.lead`, for `async for`; `async with term:` in it cancels its body when you are deposed."""
         from leasehold.locks.holding.aio import async_terms  # noqa: PLC0415 (see `lock`)
 
-        return async_terms(self, on_lost, {"resources": resources, "ttl": ttl, "wait": True, **options})
+        return async_terms(self, {"resources": resources, "ttl": ttl, "wait": True, **options})
 
     def guarded(
-        self,
-        resources: str | Sequence[str],
-        *,
-        ttl: Duration | None = None,
-        wait: Wait = 0,
-        **options: Unpack[LockTerms],
+        self, resources: Names, *, ttl: Duration | None = None, wait: Wait = 0, **options: Unpack[LockTerms]
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """As `Locks.guarded`, for coroutine functions."""
         from leasehold.locks.holding.guarded import async_guarded  # noqa: PLC0415 (see `lock`)
@@ -221,7 +209,7 @@ class AsyncLocks(CallDefaults):
 
     async def steal(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration,
         by: str,

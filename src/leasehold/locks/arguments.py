@@ -18,7 +18,16 @@ from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import HeldLease
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
+    from typing import Any, TypeAlias
+
+    Names: TypeAlias = str | Sequence[str]
+    Duration: TypeAlias = float | str | timedelta | datetime
+    """Seconds, text such as `"5m"`, a `timedelta`, or a `datetime`: until then."""
+    Wait: TypeAlias = Duration | bool
+    """True waits for ever."""
+    Leased: TypeAlias = str | Granted | HeldLease | Lease
+    """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
 
 WAIT_AT_ONCE = 24 * 3600
 """Seconds: the longest wait of one request. `wait=True` asks again after it."""

@@ -7,14 +7,14 @@ exception means that something broke.
 from __future__ import annotations
 
 from leasehold.domain.outcomes import TimedOut
-from leasehold.locks.defaults import CallDefaults
+from leasehold.requests.calls import Call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from types import TracebackType
-    from typing import Self, TypeAlias, Unpack
+    from typing import Any, Self, Unpack
 
     from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated, Whoami
     from leasehold.domain.events import Event
@@ -35,17 +35,46 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
+    from leasehold.locks.arguments import Duration, Leased, Names, Wait
     from leasehold.locks.holding.held import AcquireOptions, HeldLease, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.holding.sync import Keeper, Lock
     from leasehold.requests.calls import Answers
 
-    Duration: TypeAlias = float | str | timedelta | datetime
-    """Seconds, text such as `"5m"`, a `timedelta`, or a `datetime`: until then."""
-    Wait: TypeAlias = Duration | bool
-    """True waits for ever."""
-    Leased: TypeAlias = str | Granted | HeldLease | Lease
-    """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
+_PLAIN = frozenset((int, float, str, type(None)))
+_SPANS = ("ttl", "wait", "grace", "overlap", "since")
+"""Arguments that are durations or times, in every verb that has them."""
+_OF_A_LEASE = frozenset(("renew", "release", "update"))
+_EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
+"""These verbs cover every space and holder unless a call names one."""
+
+
+class CallDefaults:
+    """The holder, space and TTL that a call uses unless it names its own."""
+
+    def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
+        self.holder = holder
+        self.space = space
+        self.ttl = ttl
+        """The TTL of a `lock` that names none."""
+
+    def _call(self, verb: str, given: dict[str, Any]) -> Call:
+        """Return the call of a verb, from the arguments of its signature."""
+        del given["self"]
+        if verb not in _EVERYWHERE:
+            for field in ("holder", "space"):
+                if field in given and given[field] is None:
+                    given[field] = getattr(self, field)
+        for field in _SPANS:
+            if type(given.get(field)) not in _PLAIN:
+                from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
+
+                arguments.convert(given, field)
+        if verb in _OF_A_LEASE and type(given["lease"]) is not str:
+            from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
+
+            arguments.proof(given)
+        return Call(verb, given)
 
 
 class Locks(CallDefaults):
@@ -63,7 +92,7 @@ class Locks(CallDefaults):
 
     def acquire(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration,
         wait: Wait = 0,
@@ -117,7 +146,7 @@ class Locks(CallDefaults):
 
     def lock(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration | None = None,
         wait: Wait = 0,
@@ -137,30 +166,17 @@ class Locks(CallDefaults):
             self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
         )
 
-    def lead(
-        self,
-        resources: str | Sequence[str],
-        *,
-        ttl: Duration = 15,
-        on_lost: OnLost | None = None,
-        **options: Unpack[AcquireOptions],
-    ) -> Iterator[HeldLease]:
-        """Campaign for leadership: each turn of a `for` loop is one term, and the fence is the number of the term.
+    def lead(self, resources: Names, *, ttl: Duration = 15, **options: Unpack[LockTerms]) -> Iterator[HeldLease]:
+        """Campaign for leadership: each turn of a `for` loop is one term, from your election to your resignation.
 
-        A turn begins once you are elected, however long that takes, and you resign at its end. While it runs the term
-        is renewed; the body must end when `lost` says that you were deposed, and the next turn campaigns again.
+        The fence is the number of the term. Once `lost` says that you were deposed, end the turn, to campaign again.
         """
         from leasehold.locks.holding.sync import terms  # noqa: PLC0415 (see `lock`)
 
-        return terms(self.lock(resources, ttl=ttl, wait=True, on_lost=on_lost, **options))
+        return terms(self.lock(resources, ttl=ttl, wait=True, **options))
 
     def guarded(
-        self,
-        resources: str | Sequence[str],
-        *,
-        ttl: Duration | None = None,
-        wait: Wait = 0,
-        **options: Unpack[LockTerms],
+        self, resources: Names, *, ttl: Duration | None = None, wait: Wait = 0, **options: Unpack[LockTerms]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Decorate a function to run under a `lock`; `{service}` in a name is its argument `service` in each call."""
         from leasehold.locks.holding.guarded import guarded  # noqa: PLC0415 (see `lock`)
@@ -259,7 +275,7 @@ class Locks(CallDefaults):
 
     def steal(
         self,
-        resources: str | Sequence[str],
+        resources: Names,
         *,
         ttl: Duration,
         by: str,

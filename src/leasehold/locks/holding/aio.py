@@ -266,8 +266,10 @@ class AsyncTerm:
         return self._block.unguard(error)
 
 
-def async_terms(locks: AsyncLocks, on_lost: OnLost | None, asked: Mapping[str, Any]) -> AsyncIterator[AsyncTerm]:
+def async_terms(locks: AsyncLocks, terms: Mapping[str, Any]) -> AsyncIterator[AsyncTerm]:
     """As `terms`, for coroutines. Wrong arguments raise here, before the loop begins."""
+    asked = dict(terms)
+    on_lost: OnLost | None = asked.pop("on_lost", None)
     check_on_lost(on_lost)
     check_asked(locks, asked)
     return _campaign(locks, on_lost, asked)

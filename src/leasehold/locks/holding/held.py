@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
     from leasehold.domain.leases import Lease
-    from leasehold.locks.defaults import CallDefaults
-    from leasehold.locks.sync import Duration
+    from leasehold.locks.arguments import Duration
+    from leasehold.locks.sync import CallDefaults
     from leasehold.steps import Steps
 
     P = ParamSpec("P")

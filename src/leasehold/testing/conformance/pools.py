@@ -11,11 +11,11 @@ from leasehold.testing.conformance.asking import (
     Connect,
     at_once,
     expect,
-    give_back,
     holders_of,
     inspection,
     needs_fifo,
     queue_of,
+    release,
     take,
     take_once_free,
     until_free,
@@ -39,7 +39,7 @@ class Pools:
         assert fences == sorted(set(fences))
         refused = expect(Held, locks.acquire(PORTS, ttl=LONG, holder="late"))
         assert {each.resource for each in refused.blockers} == {f"pool://ports/{n}" for n in range(3000, 3003)}
-        give_back(locks, got[1])
+        release(locks, got[1])
         assert take(locks, PORTS, holder="late").lease.value == "3001"
 
     def test_pools_give_no_member_twice_among_many(self, connect: Connect) -> None:
@@ -68,11 +68,11 @@ class Pools:
         first = wait_for(connect(holder="first"), PORTS)
         second = wait_for(connect(holder="second"), PORTS)
         assert isinstance(locks.acquire(PORTS, ttl=LONG, holder="barger"), Held)
-        give_back(locks, held[2])
+        release(locks, held[2])
         assert expect(Granted, first.answer()).lease.value == "3002"
         assert holders_of(locks, "pool://ports/3002") == ["first"]
         assert queue_of(locks, PORTS) == ["second"]
-        give_back(locks, held[0])
+        release(locks, held[0])
         assert expect(Granted, second.answer()).lease.value == "3000"
 
     def test_pools_leave_alone_waiters_for_other_members(self, connect: Connect) -> None:
@@ -82,7 +82,7 @@ class Pools:
         patient = wait_for(connect(holder="patient"), "pool://ports/3000")
         assert take(locks, "pool://ports/3001-3002", holder="b").lease.value == "3001"
         assert queue_of(locks, "pool://ports/3002") == []
-        give_back(locks, held)
+        release(locks, held)
         assert expect(Granted, patient.answer()).lease.value == "3000"
 
     def test_pools_get_their_members_back_at_the_end(self, connect: Connect) -> None:
@@ -116,9 +116,9 @@ class Pools:
         issue = take(b, "issue:1")
         stuck = wait_for(b, "pool://two/1-2")
         free = wait_for(a, "issue:1")  # c can still give its member to b
-        give_back(c, other)
+        release(c, other)
         expect(Granted, stuck.answer())
-        give_back(b, issue)
+        release(b, issue)
         expect(Granted, free.answer())
 
         take(a, "pool://one/1")
