@@ -233,6 +233,15 @@ def test_a_release_of_what_another_agent_holds_tells_who(shell: Shell, tmp_path:
     assert shell.holders("issue:42") == ["ada"]
 
 
+@pytest.mark.parametrize("verb", ["release", "renew"])
+def test_a_name_that_ones_own_lease_covers_leads_to_that_lease(shell: Shell, verb: str) -> None:
+    shell.run("acquire", "path:src")
+    done = shell.run(verb, "path:src/a.py")
+    assert (done.code, shell.holders("path:src")) == (8, ["ada"])
+    assert "path:src/a.py has no lease of its own: yours on path:src covers it until 20" in done.err
+    assert done.err.endswith(f"\n  leasehold {verb} path:src\n")
+
+
 def test_what_was_taken_here_under_another_name_is_recognised_at_a_terminal(shell: Shell) -> None:
     """Sub-agents that `--holder` tells apart have one process: the second would release the lease of the first."""
     shell.run("acquire", "issue:42")

@@ -38,8 +38,13 @@ def not_mine(context: Context, target: str, name: str) -> TargetResult:
     work = f" ({lease.name})" if lease.name else ""
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
     until = f", {KEPT_ALIVE}" if lease.session is not None else f" until {clock(lease.expires_us, lease.as_of_us)}"
-    text = f"{name} is held by {lease.holder}{work}{more}{until}, and {why_not(context, name, lease)}"
     holders = tuple(wire.lease(each) for each in held)
+    if lease.id in context.own:  # by the name of something that it covers
+        whole = context.suggest(context.verb, *lease.resources, more=" --context JSON" * (context.verb == "update"))
+        text = f"{name} has no lease of its own: yours on {' '.join(lease.resources)} covers it{until}"
+        advice = step(f"{context.verb} that lease as a whole", whole)
+        return TargetResult(target, Refused("not_allowed", "", text), holders, advice)
+    text = f"{name} is held by {lease.holder}{work}{more}{until}, and {why_not(context, name, lease)}"
     return TargetResult(target, Refused("not_allowed", "", text), holders, _advice(context, name, lease))
 
 
