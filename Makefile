@@ -34,7 +34,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser many lint format wheel bench docs prove mutants faults faults-long clean
+.PHONY: help run test check browser pictures many lint format wheel bench docs prove mutants faults faults-long clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ check: lint ## lint, then the tests that are quick and start no server, browser,
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
 	@$(BIN)/python -m tests.kit.browsing
+
+pictures: $(READY) ## take the pictures of the page for the documentation, into docs/images
+	LEASEHOLD_SCREENSHOTS=docs/images $(BIN)/python -m tests.kit.pictures
 
 many: $(READY) ## measure the page with 5,000 leases and 200 events a second for a minute
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/server/dashboard/test_many.py

@@ -94,6 +94,8 @@ EVENTS = {
     "quarantined": "A lease ended uncleanly, and its resource is closed until an admin clears it.",
     "cleared": "An admin opened a resource that was closed.",
     "trespass": "An agent changed a file that another one holds.",
+    "extended": "An admin gave the holder of a lease more time.",
+    "noted": "A note was left on a resource, or removed.",
     "session_started": "A session began.",
     "session_ended": "A session ended, with all of its leases.",
     "key_created": "A key was created.",

@@ -165,6 +165,11 @@ def admin(ask: Asker) -> None:
     assert ask("steal z")["code"] == "invalid"
     ask("force-release z --reason why")
     assert ask("force-release z --reason why")["code"] == "not_found"
+    mine = ask("acquire slow")["lease"]["id"]
+    ask(f"extend {mine} --ttl 2h --reason why", holder="ops")
+    assert ask(f"extend {mine}")["code"] == "invalid"
+    ask("note slow frozen")
+    assert ask("note path:../up")["code"] == "invalid"
     ask("clear q --reason why")
     assert ask("clear q --reason why")["code"] == "not_found"
     key = ask("keys create ci --role viewer --prefix path:")["key"]["id"]

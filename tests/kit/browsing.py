@@ -33,7 +33,8 @@ MISSING = (
     f"Install one (`make browser` tries: apt-get install chromium), or name it in {CHOICE}."
 )
 PATIENCE_MS = 60_000
-SCREENSHOTS = ROOT / "build" / "screenshots"
+SCREENSHOTS = Path(os.environ.get("LEASEHOLD_SCREENSHOTS", ROOT / "build" / "screenshots"))
+"""Where pictures of the page go; `make pictures` puts them into the documentation."""
 INSTALLING = 300
 """How long an installation may take, in seconds."""
 
@@ -124,7 +125,7 @@ def row(page: Page, resource: str) -> Locator:
 def picture(page: Page, name: str) -> None:
     """A screenshot for people to look at."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", scale="css")
 
 
 # ------------------------------------------------------------------------------------------- make browser

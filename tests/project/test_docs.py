@@ -134,7 +134,7 @@ def test_every_command_and_option_is_documented(verb: str) -> None:
     common = {option.flag for option in COMMON}
     for option in VERBS[verb].options:
         where = shared if option.flag in common else said
-        if option.flag in ("--reason", "--by") and verb in ("force-release", "steal", "clear"):
+        if option.flag in ("--reason", "--by") and verb in config.PEOPLES_VERBS:
             where = administer
         assert option.flag in where, f"{verb} {option.flag} is not documented"
         values = where + part("acquire")  # whose options some others share

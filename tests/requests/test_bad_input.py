@@ -75,6 +75,8 @@ class Scene:
             "steal": {"resources": "held", "ttl": 60, **admin},
             "clear": {"resource": "held", **admin},
             "report_trespass": {"lease": self.lease, "paths": "path:a", "by": "agent"},
+            "extend": {"lease": self.lease, "ttl": 60, **admin},
+            "note": {"resource": "held", "text": "why", "by": "ops"},
             "create_key": {"role": "agent", "name": "a key"},
             "rotate_key": {"key": "0123456789abcdef"},
             "revoke_key": {"key": "0123456789abcdef"},

@@ -166,6 +166,8 @@ BODIES = {
     "force_release": {"target": "matrix-2", "reason": "test"},
     "steal": {"resources": "matrix-2", "reason": "test"},
     "clear": {"resource": "matrix-2", "reason": "test"},
+    "extend": {"lease": "l1-" + "0" * 32, "reason": "test"},
+    "note": {"resource": "matrix-2", "text": "test"},
     "report_trespass": {"lease": "l1-" + "0" * 32, "paths": ["a.py"]},
     "create_key": {"role": "viewer", "name": "new"},
     "rotate_key": {"id": "0000"},

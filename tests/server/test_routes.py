@@ -125,6 +125,26 @@ def test_an_admin_ends_takes_and_clears(server: Running) -> None:
     fits(server.post("gc", {}), "Collected")
 
 
+def test_an_admin_extends_a_lease_and_the_history_says_why(server: Running) -> None:
+    taken = take(server, "extend-me", ttl_seconds=60)
+    extended = server.post(
+        "extend", {"lease": taken["lease"]["id"], "ttl_seconds": 7200, "reason": "slow", "by": "ops"}
+    )
+    assert fits(extended, "Renewed")["lease"]["expires_in_seconds"] > 7000
+    event = fits(server.get("history?resource=extend-me&kind=extended"), "Events")["events"][0]
+    assert (event["holder"], event["detail"]["by"], event["detail"]["why"]) == (taken["lease"]["holder"], "ops", "slow")
+    server.post("release", {"lease": taken["lease"]["id"], "token": taken["token"]})
+    again = {"lease": taken["lease"]["id"], "ttl_seconds": 60, "reason": "late"}
+    refused(server.post("extend", again), 410, "lost")
+
+
+def test_a_note_is_in_the_history_of_its_resource(server: Running) -> None:
+    fits(server.post("notes", {"resource": "note-me", "text": "ask ada first", "by": "ops"}), "Noted")
+    fits(server.post("notes", {"resource": "note-me", "by": "ops"}), "Noted")
+    told = fits(server.get("history?resource=note-me&kind=noted"), "Events")["events"]
+    assert [event["detail"]["note"] for event in told] == [None, "ask ada first"]
+
+
 def test_looking_at_leases(server: Running) -> None:
     take(server, "path:src/a.py", holder="looker")
     seen = fits(server.get("inspect?resource=path:src"), "Inspection")

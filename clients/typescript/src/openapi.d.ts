@@ -336,6 +336,18 @@ export interface Events {
   events: Event[];
 }
 
+/** Give the holder of a lease more time. */
+export interface Extend {
+  /** Id of the lease. */
+  lease: string;
+  /** Why, for others to see. */
+  reason: string;
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
+  ttl_seconds?: number;
+  /** The person or agent that does it; on a server with keys, the name of the key. */
+  by?: string | null;
+}
+
 /** End a lease of another holder, by its id or by a resource. */
 export interface ForceRelease {
   /** Id of the lease, or the name of a resource that it holds. */
@@ -660,6 +672,26 @@ export interface Losses {
   holders?: string[] | null;
   /** Ids of leases that the caller holds: those that are over are reported first. */
   leases?: string[];
+}
+
+/** Leave a note on a resource for everybody who looks at it; without a text, remove it. */
+export interface Note {
+  /** Name of the resource. */
+  resource: string;
+  /** The note; none removes the one before. */
+  text?: string | null;
+  /** The person or agent that does it; on a server with keys, the name of the key. */
+  by?: string | null;
+  /** The tenant that names live in; by default that of the key. */
+  space?: string | null;
+}
+
+/** The note is in the history. */
+export interface Noted {
+  /** Name of the resource. */
+  resource: string;
+  /** The note, or null if it was removed. */
+  text: string | null;
 }
 
 /** A run. */
@@ -1106,6 +1138,10 @@ export interface Routes {
   "POST /v1/clear": { body: Clear; answer: Cleared; };
   /** Record that an agent changed what another one holds. */
   "POST /v1/trespasses": { body: ReportTrespass; answer: TrespassReported; };
+  /** Give the holder of a lease more time. */
+  "POST /v1/extend": { body: Extend; answer: Renewed; };
+  /** Leave a note on a resource for everybody who looks at it; without a text, remove it. */
+  "POST /v1/notes": { body: Note; answer: Noted; };
   /** Remove what has expired, and history beyond its retention. */
   "POST /v1/gc": { body: Gc; answer: Collected; };
   /** Show the leases, the queue and the closures of one resource. */

@@ -166,6 +166,8 @@ DATA: dict[str, str] = {
     "force-release": "Released",
     "steal": "Acquired",
     "clear": "Cleared",
+    "extend": "Renewed",
+    "note": "Noted",
     "keys create": "NewKey",
     "keys list": "Keys",
     "keys rotate": "RotatedKey",

@@ -55,7 +55,7 @@ VARIABLES = {
     "LEASEHOLD_CONNECT_TIMEOUT": "connect_timeout",
 }
 """The environment variables that set a key. `LEASEHOLD_SESSION` sets none, see ``identity``."""
-PEOPLES_VERBS = ("force-release", "steal", "clear")
+PEOPLES_VERBS = ("force-release", "steal", "clear", "extend")
 """Commands that agents may use only if the user's own configuration allows it."""
 POLICIES = ("off", "warn", "require", "require-own")
 TTL = "30m"

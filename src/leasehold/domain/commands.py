@@ -173,6 +173,26 @@ class ReportTrespass(Noun):
     authority: Authority | None = None
 
 
+class Extend(Noun):
+    """An admin gives the holder of a lease more time: a full TTL from now on."""
+
+    by: str
+    reason: str
+    lease: str
+    ttl: int
+    authority: Authority | None = None
+
+
+class AddNote(Noun):
+    """Leave a note on a resource for everybody who looks at it; None removes it."""
+
+    by: str
+    space: str
+    resource: str
+    text: str | None = None
+    authority: Authority | None = None
+
+
 class AddKey(Noun):
     """Create a key for the servers of this store."""
 
@@ -248,6 +268,8 @@ if TYPE_CHECKING:
         | Steal
         | Clear
         | ReportTrespass
+        | Extend
+        | AddNote
         | AddKey
         | RotateKey
         | RevokeKey

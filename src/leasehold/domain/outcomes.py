@@ -125,6 +125,14 @@ class TrespassReported(OutcomeNoun):
         return self.reported
 
 
+class Noted(Success):
+    """The history has the note."""
+
+    resource: str
+    text: str | None = None
+    """None: the note before it is removed."""
+
+
 class Collected(Success):
     """The result of a cleanup: records swept, and events deleted that were older than the retention."""
 
@@ -168,6 +176,7 @@ if TYPE_CHECKING:
         | SessionEnded
         | Cleared
         | TrespassReported
+        | Noted
         | KeyCreated
         | KeyRotated
         | KeyRevoked

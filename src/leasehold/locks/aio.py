@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Granted,
         Held,
         Lost,
+        Noted,
         Refused,
         Released,
         Renewed,
@@ -231,6 +232,16 @@ class AsyncLocks(CallDefaults):
     async def report_trespass(self, lease: str, paths: str | Sequence[str], *, by: str) -> TrespassReported | Refused:
         """As `Locks.report_trespass`."""
         outcome: TrespassReported | Refused = await self._answers.ask(self._call("report_trespass", locals()))
+        return outcome
+
+    async def extend(self, lease: str, *, ttl: Duration, by: str, reason: str) -> Renewed | Lost | Refused:
+        """As `Locks.extend`."""
+        outcome: Renewed | Lost | Refused = await self._answers.ask(self._call("extend", locals()))
+        return outcome
+
+    async def note(self, resource: str, text: str | None, *, by: str, space: str | None = None) -> Noted | Refused:
+        """As `Locks.note`."""
+        outcome: Noted | Refused = await self._answers.ask(self._call("note", locals()))
         return outcome
 
     async def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Granted,
         Held,
         Lost,
+        Noted,
         Refused,
         Released,
         Renewed,
@@ -297,6 +298,16 @@ class Locks(CallDefaults):
     def report_trespass(self, lease: str, paths: str | Sequence[str], *, by: str) -> TrespassReported | Refused:
         """Record in the history that `by` changed these paths, which another agent holds by this lease."""
         outcome: TrespassReported | Refused = self._answers.ask(self._call("report_trespass", locals()))
+        return outcome
+
+    def extend(self, lease: str, *, ttl: Duration, by: str, reason: str) -> Renewed | Lost | Refused:
+        """Reset the TTL of a lease that another holder has: for an admin, with a reason for the history."""
+        outcome: Renewed | Lost | Refused = self._answers.ask(self._call("extend", locals()))
+        return outcome
+
+    def note(self, resource: str, text: str | None, *, by: str, space: str | None = None) -> Noted | Refused:
+        """Leave a note on a resource for everybody who looks at it; None removes it."""
+        outcome: Noted | Refused = self._answers.ask(self._call("note", locals()))
         return outcome
 
     def inspect(self, resource: str, *, space: str | None = None) -> Inspection | Refused:

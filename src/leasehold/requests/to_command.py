@@ -242,6 +242,32 @@ def _report_trespass(
     return Order(c.ReportTrespass(checks.lease_id(lease), names_, checks.text(by, "by", 256), authority))
 
 
+def _extend(
+    settings: Settings,
+    _engine: str,
+    lease: object,
+    ttl: object,
+    by: object,
+    reason: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
+    return Order(c.Extend(admin, why, checks.lease_id(lease), checks.ttl(ttl, settings), authority))
+
+
+def _note(
+    _settings: Settings,
+    _engine: str,
+    resource: object,
+    text: object,
+    by: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    about, told = checks.resource(resource), checks.optional_text(text, "text", 1024)
+    return Order(c.AddNote(checks.text(by, "by", 256), checks.space(space), about, told, authority))
+
+
 def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
@@ -293,6 +319,8 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "steal": _steal,
     "clear": _clear,
     "report_trespass": _report_trespass,
+    "extend": _extend,
+    "note": _note,
     "create_key": _create_key,
     "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
@@ -301,7 +329,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
 _OF_PRINCIPALS = frozenset(
     (
         *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
-        *("force_release", "steal", "clear", "report_trespass"),
+        *("force_release", "steal", "clear", "report_trespass", "extend", "note"),
     )
 )
 """Verbs, besides acquire, to which it matters which principal asks."""

@@ -177,6 +177,16 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         *("POST", "/v1/trespasses", "TrespassReported"),
         (("lease", "text", ...), ("paths", "names", ...), ("by", "text?", None)),
     ),
+    "extend": (
+        "Give the holder of a lease more time.",
+        *("POST", "/v1/extend", "Renewed"),
+        (("lease", "text", ...), _REASON, _TTL, _BY),
+    ),
+    "note": (
+        "Leave a note on a resource for everybody who looks at it; without a text, remove it.",
+        *("POST", "/v1/notes", "Noted"),
+        (("resource", "text", ...), ("text", "text?", None), _BY, _SPACE),
+    ),
     "gc": ("Remove what has expired, and history beyond its retention.", "POST", "/v1/gc", "Collected", ()),
     "inspect": (
         "Show the leases, the queue and the closures of one resource.",

@@ -23,7 +23,7 @@ SEVERAL = -1
 NUMBERED = 256
 """Shown numbers of events of one lane are so far apart; what is left over is the lane's number."""
 OF_KEYS = frozenset(("keys", "create_key", "rotate_key", "revoke_key", "whoami"))
-OF_A_LEASE = frozenset(("renew", "release", "update", "report_trespass"))
+OF_A_LEASE = frozenset(("renew", "release", "update", "report_trespass", "extend"))
 OF_ALL_SPACES = frozenset(("list", "graph", "sessions"))
 """Verbs whose `space` may be None, which means every space."""
 

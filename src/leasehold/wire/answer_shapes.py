@@ -74,6 +74,7 @@ SHAPES: dict[str, Entry] = {
         "outcomes.TrespassReported",
         (("lease", "text"), ("reported", "flag")),
     ),
+    "Noted": ("The note is in the history.", "outcomes.Noted", (("resource", "text"), ("text", "text?"))),
     "Collected": ("The result of a clean-up.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
     "KeyCreated": (
         "The key works from now on; this answer alone has its credential.",

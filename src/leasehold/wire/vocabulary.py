@@ -83,6 +83,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "state": ("The state: held, waited for, or closed after an unclean end.", "held"),
     "status": ("The status of the run.", "running"),
     "swept": ("Expired records that were removed.", 3),
+    "text": ("The note, or null if it was removed.", "frozen until Friday"),
     "ticket": ("Send it as the `request_id` of the same acquire to keep your place.", "t0123456789abcdef"),
     "title": ("The problem in a few words.", "Somebody else has it"),
     "token": ("Proof that the lease is yours: renew and release need it. No other answer has it.", "5f0c9a1e"),

@@ -130,7 +130,7 @@ def test_the_details_live_and_tell_of_every_name(browser: Browser, server: Runni
         row(page, f"path:docs +{len(names) - 1}").click()
         panel = page.locator("#panel")
         expect(panel).to_contain_text("No request waits.")
-        runs_on(panel.locator(".facts dd").filter(has_text="(").first)
+        runs_on(panel.locator(".facts dd").filter(has_text="since").first)
         with (
             server.begin("acquire", {"resources": "other-door", "holder": "bob", "wait_seconds": 50}),
             server.begin("acquire", {"resources": "path:docs/a", "holder": "cid", "wait_seconds": 50}),

@@ -57,11 +57,13 @@ def test_each_role_sees_what_it_may(browser: Browser, keys: tuple[Running, dict[
 
 def test_a_viewer_has_no_buttons_that_change_anything(browser: Browser, keys: tuple[Running, dict[str, str]]) -> None:
     server, made = keys
-    allowed = {"Sign out", "Close the details", "Export JSON", "Export CSV", "Last hour", "Last day", "Last week"}
-    sorting = {"Resource", "Holder", "Work", "Mode", "Fence", "Left"}
+    allowed = {"Commands (Ctrl-K)", "Sign out", "Close the details", "Export JSON", "Export CSV"}
+    allowed |= {"Last hour", "Last day", "Last week", "15 minutes", "1 hour", "6 hours", "1 day", "7 days"}
+    sorting = {"Resource", "Holder", "Work", "Mode", "Fence", "Left", "Queue"}
+    sorting |= {"Held for", "Longest wait", "Waiting for", "Place kept for"}
     with looking(browser, server, key=made["viewer"]) as page:
         row(page, "one").click()
-        for view in ("now", "waiting", "history", "contention"):
+        for view in ("now", "waiting", "history", "contention", "trends", "audit"):
             page.goto(f"{server.url}/#{view}")
             expect(page.locator(f".view.{view}")).to_be_visible()
             names = {

@@ -1,4 +1,4 @@
-"""gc, and force-release, steal and clear: an admin ends or takes what others hold, with a reason for the history."""
+"""gc and note; force-release, steal, clear and extend: what an admin does with the leases of others, and why."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from leasehold.cli.commands.acquire import keep_and_tell
 from leasehold.cli.context import CommandRefused, accepted
 from leasehold.cli.git_clocks import not_removed
 from leasehold.config.identity import CommandIdentity
+from leasehold.domain import durations
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
+from leasehold.domain.outcomes import Cleared, Granted, Refused, Released, Renewed
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -61,6 +62,23 @@ def clear(context: Context) -> int:
         outcome = Refused("not_found", "", f"{name} is not closed")
     opened = outcome.resources if isinstance(outcome, Cleared) else (name,)
     return context.end(outcome, f"{shown(' '.join(opened))} {'is' if len(opened) == 1 else 'are'} open again")
+
+
+def extend(context: Context) -> int:
+    """Give the holder of a lease more time."""
+    lease = context.values["lease"]
+    outcome = context.locks.extend(lease, ttl=context.ttl, **_permitted(context))
+    if not isinstance(outcome, Renewed):
+        return context.end(outcome, "")
+    until = durations.format(outcome.lease.ttl_us)
+    return context.end(outcome, f"Extended {shown(' '.join(outcome.lease.resources))}: {until} from now")
+
+
+def note(context: Context) -> int:
+    """Leave a note on a resource, or remove it."""
+    name, text = context.values["resource"], context.values["text"]
+    outcome = context.locks.note(name, text, by=context.values["by"] or context.holder)
+    return context.end(outcome, f"{'Noted on' if text else 'Removed the note on'} {shown(name)}")
 
 
 def collect(context: Context) -> int:

@@ -108,6 +108,8 @@ def _remark(event: Event) -> str:
     if event.kind == "refused":
         who = detail.get("by")
         return f"behind {', '.join(map(str, who))}" if isinstance(who, list | tuple) and who else ""
+    if event.kind == "noted":
+        return f"by {detail.get('by')}: {detail.get('note') or '(removed)'}"
     told = ("status", "error", "name", *(["reason"] if event.kind == "renewed" else []))
     by, why = detail.get("by"), detail.get("why")
     admin = by and (f"by {by}: {why}" if why else f"by {by}")

@@ -243,6 +243,19 @@ A lease acquired with --on-expiry quarantine leaves its resource closed if it en
 examples:
   leasehold clear deploy://api-prod --reason "rolled back by hand"
 """,
+    "extend": """
+The holder keeps its lease and learns nothing; the history says who extended it, and why.
+
+examples:
+  leasehold extend l42-0123456789abcdef0123456789abcdef --ttl 2h --reason "the migration is slow, and fine"
+""",
+    "note": """
+The page of the resource shows the latest note, and the history has all of them.
+
+examples:
+  leasehold note deploy://api-prod "frozen until Friday: ask ada"
+  leasehold note deploy://api-prod
+""",
     "keys create": """
 The key is shown once and stored hashed. An agent acquires leases and starts sessions in its space, a viewer only
 reads, an admin may do everything everywhere.

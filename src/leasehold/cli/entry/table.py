@@ -203,6 +203,20 @@ _VERBS = (
         (*ADMIN, *COMMON),
     ),
     CliVerb(
+        "extend",
+        "give the holder of a lease more time",
+        "admin:extend",
+        (CliArgument("lease", "the id of the lease"),),
+        (TTL, *ADMIN, *COMMON),
+    ),
+    CliVerb(
+        "note",
+        "leave a note on a resource for everybody who looks at it",
+        "admin:note",
+        (CliArgument("resource", "its name"), CliArgument("text", "the note; none removes the one before", "?")),
+        (Flag("--by", "who says it (default: you)", "NAME"), *COMMON),
+    ),
+    CliVerb(
         "adopt",
         "at a terminal: take over the token of a lease that another process of yours acquired",
         "adopt:adopt",

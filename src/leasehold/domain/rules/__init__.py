@@ -109,6 +109,8 @@ def _load_rare_rules() -> None:
             c.Steal: admin.steal,
             c.Clear: admin.clear,
             c.ReportTrespass: report_trespass,
+            c.Extend: admin.extend,
+            c.AddNote: admin.note,
             c.AddKey: keyring.add,
             c.RotateKey: keyring.rotate,
             c.RevokeKey: keyring.revoke,
@@ -139,7 +141,7 @@ def _of_acquire(command: c.Acquire) -> list[str]:
     return keys
 
 
-def _of_lease(command: c.Release | c.Renew | c.Update | c.ReportTrespass) -> list[str]:
+def _of_lease(command: c.Release | c.Renew | c.Update | c.ReportTrespass | c.Extend) -> list[str]:
     return [home(command.lease)]
 
 
@@ -147,6 +149,7 @@ _KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
     c.Renew: _of_lease,
     c.Update: _of_lease,
     c.ReportTrespass: _of_lease,
+    c.Extend: _of_lease,
     c.Steal: lambda command: _of_acquire(command.acquire),
     c.GiveUp: lambda command: [home(command.id)],
     c.Sweep: lambda command: list(command.keys),

@@ -1,20 +1,21 @@
-"""Force-release, steal, clear: what an admin can do, always with a name and a reason. Pure."""
+"""Force-release, steal, clear, extend, note: what an admin can do, always with a name and a reason. Pure."""
 
 from __future__ import annotations
 
 from leasehold.domain import keys, pools
 from leasehold.domain.entries import OWN_MODES, POOL
 from leasehold.domain.events import Event
-from leasehold.domain.outcomes import Cleared, Granted, Refused, Released
+from leasehold.domain.outcomes import Cleared, Granted, Noted, Refused, Released, Renewed
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
 from leasehold.domain.rules.ending import by_another, finish, lapse, take_away, terms
 from leasehold.domain.rules.granting import grant, holds_in_the_way, lease_of, settle
+from leasehold.domain.rules.leases import live_lease, lost, renewed
 from leasehold.domain.rules.telling import held
 from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from leasehold.domain.commands import Clear, Force, Steal
+    from leasehold.domain.commands import AddNote, Clear, Extend, Force, Steal
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
     from leasehold.domain.records import Draft
@@ -90,6 +91,28 @@ def clear(draft: Draft, command: Clear) -> Outcome:
         draft.events.append(_cleared(draft, command, hold, ask))
     settle(draft)
     return Cleared(tuple(opened), cleared=bool(closed))
+
+
+def extend(draft: Draft, command: Extend) -> Outcome:
+    """Reset the clock of another holder's lease to this TTL; an expired lease is never revived."""
+    hold = live_lease(draft, command.lease)
+    if hold is None:
+        return lost(draft, command.lease)
+    hold, ask = renewed(draft, hold, terms(draft, hold), command.ttl)
+    told = {"by": command.by, "why": command.reason, **by_another(ask, command.authority)}
+    draft.tell("extended", ask, hold, expires_at=hold.expires_at, **told)
+    return Renewed(lease_of(hold, ask, draft.now))
+
+
+def note(draft: Draft, command: AddNote) -> Outcome:
+    """Record a note about a resource in the history. No lease changes."""
+    detail: dict[str, object] = {"by": command.by, "note": command.text}
+    if command.authority is not None:
+        detail |= {"principal": command.authority.principal, "key": command.authority.key}
+    draft.events.append(
+        Event("noted", draft.now, command.space, (command.resource,), command.by, None, None, 0, detail)
+    )
+    return Noted(command.resource, command.text)
 
 
 def _cleared(draft: Draft, command: Clear, hold: Hold, ask: LeaseRequest) -> Event:

@@ -91,8 +91,7 @@ def renew(draft: Draft, command: Renew) -> Outcome:
     """Back to a full TTL, or `Lost`: an expired lease is never revived."""
     hold = live_lease(draft, command.lease)
     if hold is None:
-        never = _never_was(draft, command.lease)
-        return _lost(draft, command.lease) if never is None else never
+        return lost(draft, command.lease)
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED
@@ -108,8 +107,11 @@ def renewed(draft: Draft, hold: Hold, ask: LeaseRequest, ttl: int | None = None)
     return rewrite(draft, hold, ask, expiry(draft, hold.actor, ask)), ask
 
 
-def _lost(draft: Draft, lease: str) -> Lost:
-    """Answer the old holder, and record once that it knows."""
+def lost(draft: Draft, lease: str) -> Lost | Refused:
+    """Answer that a lease is over, and record once that its holder knows; refuse an id that there never was."""
+    never = _never_was(draft, lease)
+    if never is not None:
+        return never
     end = end_of(draft, lease)
     if end is not None and not end.told:
         draft.put(keys.home(lease), end._replace(told=True))
@@ -151,8 +153,7 @@ def update(draft: Draft, command: Update) -> Outcome:
 
     hold = live_lease(draft, command.lease)
     if hold is None:
-        never = _never_was(draft, command.lease)
-        return _lost(draft, command.lease) if never is None else never
+        return lost(draft, command.lease)
     ask = terms(draft, hold)
     if not is_entitled(draft, hold, ask, command.proof):
         return NOT_ALLOWED

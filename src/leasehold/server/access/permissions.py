@@ -25,9 +25,22 @@ LOOKING: Final = frozenset({"whoami", "inspect", "list", "graph", "history", "se
 }
 RUNNING = frozenset({"create_run", "update_run", "beat_run", "release_run"})
 OWN = RUNNING | {
-    *("acquire", "renew", "release", "batch", "update", "cancel", "renew_session", "end_session", "report_trespass"),
+    *(
+        "acquire",
+        "renew",
+        "release",
+        "batch",
+        "update",
+        "cancel",
+        "renew_session",
+        "end_session",
+        "report_trespass",
+        "note",
+    ),
 }
-RULING = frozenset({"force_release", "steal", "clear", "gc", "keys", "create_key", "rotate_key", "revoke_key"})
+RULING = frozenset(
+    {"force_release", "steal", "clear", "extend", "gc", "keys", "create_key", "rotate_key", "revoke_key"}
+)
 ROLES: Final = {
     "viewer": LOOKING,
     "session": LOOKING | OWN,
@@ -41,6 +54,8 @@ _DOES = {
     "revoke_key": "revoke keys",
     "gc": "sweep (gc)",
     "whoami": "ask who it is",
+    "extend": "extend the lease of another holder",
+    "note": "leave a note",
     "start_session": "start a session",
     "renew_session": "renew a session",
     "end_session": "end a session",
@@ -75,6 +90,8 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
         asked["holder"] = who.name
     if verb in ("acquire", "steal") and who.prefixes:
         check_names(who, asked["resources"])
+    if verb == "note" and who.prefixes:
+        check_names(who, asked["resource"])
     if who.session is not None:
         _as_session(who, verb, asked)
     elif verb in PROVEN:

@@ -18,7 +18,7 @@ Q = TypeVar("Q", bound=Query)
 
 JSON = "application/json"
 _IN_QUERIES = [each for name in verbs.NAMES if verbs.verb(name).method == "GET" for each in verbs.verb(name).sent]
-_NUMBERS = frozenset(each.spelled for each in _IN_QUERIES if each.kind.startswith("integer"))
+_NUMBERS = frozenset(each.spelled for each in _IN_QUERIES if each.kind.startswith("integer")) | {"window"}
 _REPEATED = frozenset(each.spelled for each in _IN_QUERIES if each.kind == "text[]")
 MISSPELLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of a decoder. A `ValidationError`, of a body that is JSON, is one of them."""

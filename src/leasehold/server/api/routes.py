@@ -46,7 +46,7 @@ TAKING = (
 TOUCHING = ("not_found", "lost")
 _PROBLEMS = {
     **dict.fromkeys(("acquire", "steal"), TAKING),
-    **dict.fromkeys(("renew", "update"), TOUCHING),
+    **dict.fromkeys(("renew", "update", "extend"), TOUCHING),
     **dict.fromkeys(("release", "rotate_key"), ("not_found",)),
     **dict.fromkeys(("start_session", "create_key"), ("conflict",)),
     "renew_session": ("lost",),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.server.dashboard import login, views
+from leasehold.server.dashboard.figures import HistoryFigures
 from leasehold.server.dashboard.files import PageFiles
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def paths(app: App) -> dict[str, dict[str, Endpoint]]:
     """Return the handlers, by path and method."""
-    files = PageFiles()
+    files, figures = PageFiles(), HistoryFigures(app)
     return {
         "/": {"GET": files.page},
         "/dashboard/session": {
@@ -31,7 +32,8 @@ def paths(app: App) -> dict[str, dict[str, Endpoint]]:
         },
         "/dashboard/graph": {"GET": partial(views.graph, app)},
         "/dashboard/runs": {"GET": partial(views.runs, app)},
-        "/dashboard/contention": {"GET": views.ContentionView(app).answer},
+        "/dashboard/contention": {"GET": figures.contention},
+        "/dashboard/trends": {"GET": figures.trends},
         "/dashboard/closed": {"GET": partial(views.closed, app)},
         "/dashboard/{name}": {"GET": files.part},
     }

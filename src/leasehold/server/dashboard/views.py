@@ -1,4 +1,4 @@
-"""Views that only the page needs: the graph and its layout, runs, contention, closed resources.
+"""Views that only the page needs: the graph and its layout, runs, closed resources (`figures`: contention, trends).
 
 Each makes one or a few calls of the public verbs, and shapes their outcome for a picture.
 """
@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.leases import Inspection
 from leasehold.domain.outcomes import Refused
-from leasehold.domain.timestamps import SECOND
-from leasehold.pictures import contention as figures
-from leasehold.pictures.contention import contention
 from leasehold.pictures.layout import HEIGHT, WIDTH, placed
 from leasehold.pictures.runs import KINDS, runs_of
 from leasehold.pictures.waits import waits_of
@@ -32,27 +28,18 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.domain.graph import Graph
-    from leasehold.pictures.contention import Figures
     from leasehold.pictures.runs import LeaseRun
     from leasehold.pictures.waits import WaitSummary
     from leasehold.server.api.app import App
 
 PAGE = 10_000
-EVENTS_MOST = 50_000
-"""Contention is computed from at most so many events; the answer says since when."""
+SCANNED_MOST = 50_000
+"""So many events one request for runs looks through for names that begin with a text or contain it."""
 EDGES_MOST = 10_000
 """Each waiter waits for all who stand before it: of one resource, that is some 140 waiters."""
 BEHIND_MOST = 8
 """Of more holders than these, only the number is sent."""
 CLOSED_MOST = 200
-WINDOWS = {"hour": 3_600, "day": 86_400, "week": 604_800}
-
-
-class Window(r.Query):
-    """How far back contention is computed."""
-
-    space: str | None = None
-    window: str = "hour"
 
 
 class Runs(r.Query):
@@ -61,6 +48,8 @@ class Runs(r.Query):
     space: str | None = None
     resource: str | None = None
     holder: str | None = None
+    lease: str | None = None
+    match: str = "exact"
     since: int | None = None
     before: int | None = None
     limit: int = 2_000
@@ -68,11 +57,11 @@ class Runs(r.Query):
 
 GRAPH = Route("GET", "/dashboard/graph", "graph", r.TAKES["sessions"], "")
 RUNS = Route("GET", "/dashboard/runs", "history", Runs, "")
-CONTENTION = Route("GET", "/dashboard/contention", "history", Window, "")
 CLOSED = Route("GET", "/dashboard/closed", "history", r.TAKES["sessions"], "")
 
 
-def _checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
+def checked(outcome: Any) -> Any:  # noqa: ANN401 (whatever a verb gives)
+    """Return the outcome of a verb, or raise the problem that a refusal stands for."""
     if isinstance(outcome, Refused):
         raise problems.of_refusal(outcome)
     return outcome
@@ -87,7 +76,7 @@ async def _apart(shape: Callable[..., dict[str, Any]], *given: object) -> Respon
 async def graph(app: App, request: Request) -> Response:
     """Return the wait-for graph and where to draw it."""
     _, asked = await app.checked(request, GRAPH)
-    return await _apart(_graph, _checked(await app.served.locks.graph(**asked, limit=EDGES_MOST)))
+    return await _apart(_graph, checked(await app.served.locks.graph(**asked, limit=EDGES_MOST)))
 
 
 def _graph(seen: Graph) -> dict[str, Any]:
@@ -123,12 +112,53 @@ def _wait(it: WaitSummary) -> dict[str, Any]:
 async def runs(app: App, request: Request) -> Response:
     """Return the runs in a page of events, and where the next page begins."""
     _, asked = await app.checked(request, RUNS)
-    events = _checked(await app.served.locks.history(**asked, lease=None, kinds=KINDS))
-    return await _apart(_runs, events, asked["limit"])
+    match = MATCHES.get(asked.pop("match"))
+    if match is None:
+        raise Problem("invalid", f"match: must be one of {', '.join(MATCHES)}", field="match")
+    if match is exactly or not (asked["resource"] or asked["holder"]):
+        events = checked(await app.served.locks.history(**asked, kinds=KINDS))
+        more = events[-1].seq if len(events) == asked["limit"] else None
+    else:
+        events, more = await _scanned(app, asked, match)
+    return await _apart(_runs, events, more)
 
 
-def _runs(events: Sequence[Event], limit: int) -> dict[str, Any]:
-    more = events[-1].seq if len(events) == limit else None
+def exactly(name: str, wanted: str) -> bool:
+    """Return True for the name itself."""
+    return name == wanted
+
+
+MATCHES: dict[str, Callable[[str, str], bool]] = {
+    "exact": exactly,
+    "prefix": str.startswith,
+    "contains": str.__contains__,
+}
+
+
+async def _scanned(
+    app: App, asked: dict[str, Any], match: Callable[[str, str], bool]
+) -> tuple[list[Event], int | None]:
+    """Look through the history for names that match. The second value says where to go on, if there is more."""
+    resource, holder, limit, before = asked["resource"], asked["holder"], asked["limit"], asked["before"]
+    fixed = {name: asked[name] for name in ("space", "lease", "since")}
+    found: list[Event] = []
+    for _ in range(SCANNED_MOST // PAGE):
+        page = checked(await app.served.locks.history(**fixed, kinds=KINDS, before=before, limit=PAGE))
+        found += [
+            each
+            for each in page
+            if (not resource or any(match(name, resource) for name in each.resources))
+            and (not holder or match(each.holder, holder))
+        ]
+        if len(page) < PAGE:
+            return found, None
+        before = page[-1].seq
+        if len(found) >= limit:
+            break
+    return found, before
+
+
+def _runs(events: Sequence[Event], more: int | None) -> dict[str, Any]:
     return {"runs": [_run(each) for each in runs_of(events)], "more_before": more}
 
 
@@ -144,77 +174,11 @@ def _run(it: LeaseRun) -> dict[str, Any]:
     }
 
 
-class ContentionView:
-    """The figures of each window, cached for a while, as they are computed from many events."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-        self._known: dict[tuple[str | None, str], tuple[float, dict[str, Any]]] = {}
-
-    async def answer(self, request: Request) -> Response:
-        """Return the most contended resources of a window."""
-        _, asked = await self._app.checked(request, CONTENTION)
-        window = asked["window"]
-        if window not in WINDOWS:
-            raise Problem("invalid", f"window: must be one of {', '.join(WINDOWS)}", field="window")
-        key = (asked["space"], window)
-        known = self._known.get(key)
-        if known is None or time.monotonic() > known[0]:
-            begun = time.monotonic()
-            content = await self._compute(*key)
-            took = time.monotonic() - begun
-            known = (time.monotonic() + max(2.0, took * 20), content)
-            if len(self._known) > 1_000:
-                self._known.clear()
-            self._known[key] = known
-        return problems.ok(known[1])
-
-    async def _compute(self, space: str | None, window: str) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
-        now = await loop.run_in_executor(None, self._app.served.ping)
-        asked_since = now - WINDOWS[window] * SECOND
-        events, complete = await self._events(space, asked_since)
-        since = asked_since if complete or not events else events[-1].at_us
-        found = await loop.run_in_executor(None, contention, events, since, now)
-        return {
-            "window": window,
-            "since": wire.rfc3339(since),
-            "until": wire.rfc3339(now),
-            "complete": complete,
-            "resources": [_figures(each) for each in found],
-        }
-
-    async def _events(self, space: str | None, since: int) -> tuple[list[Event], bool]:
-        found: list[Event] = []
-        before: int | None = None
-        while len(found) < EVENTS_MOST:
-            page = _checked(
-                await self._app.served.locks.history(
-                    space=space, kinds=figures.KINDS, since=since, before=before, limit=PAGE
-                )
-            )
-            found += page
-            if len(page) < PAGE:
-                return found, True
-            before = page[-1].seq
-        return found, False
-
-
-def _figures(it: Figures) -> dict[str, Any]:
-    fields = it._asdict()
-    return {
-        "median_wait_seconds": wire.seconds(fields.pop("median_wait")),
-        "worst_wait_seconds": wire.seconds(fields.pop("worst_wait")),
-        **fields,
-        "utilisation": round(it.utilisation, 6),
-    }
-
-
 async def closed(app: App, request: Request) -> Response:
     """Return the resources that an unclean end closed and that were not cleared since."""
     _, asked = await app.checked(request, CLOSED)
     locks = app.served.locks
-    events = _checked(await locks.history(**asked, kinds=("quarantined", "cleared"), limit=2_000))
+    events = checked(await locks.history(**asked, kinds=("quarantined", "cleared"), limit=2_000))
     names = dict.fromkeys((event.space, name) for event in events for name in event.resources)
     found: dict[str, dict[str, Any]] = {}
     for space, name in list(names)[:CLOSED_MOST]:

@@ -163,7 +163,7 @@ class Holds:
         return wrong is None
 
     def _apply(self, event: Event, span: Span) -> None:
-        if event.kind == "renewed":
+        if event.kind in ("renewed", "extended"):
             span.lives_until(number(event, "expires_at"))
         elif event.kind in CLEAN:
             self._end(event, span, closing=0)

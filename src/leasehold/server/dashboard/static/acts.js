@@ -2,6 +2,7 @@
 
 import { get, post, Refusal } from "./api.js";
 import { confirm, tellOnce, toast } from "./dialog.js";
+import { named, spaced } from "./naming.js";
 
 const OTHERS_MOST = 5; // so many are named, the rest are counted
 const inSpace = (space) => (space === "default" ? "" : ` in ${space}`);
@@ -14,7 +15,7 @@ export function forceRelease(lease) {
     action: "Force-release",
     run: async ({ reason }) => {
       const told = await post("/v1/force-release", { target: lease.id, reason, space: lease.space });
-      toast(told.released ? `Released ${lease.resources.join(" + ")}` : `It was over already: ${told.reason}`);
+      toast(told.released ? `Released ${named(lease.resources, lease.space)}` : `It was over already: ${told.reason}`);
       return told;
     },
   });
@@ -51,6 +52,50 @@ export async function steal(lease) {
   if (told?.token) {
     tellOnce({ title: "It is yours", says: `Lease ${told.lease.id}, fence ${told.lease.fence}. Its token is shown here and nowhere else:`, secret: told.token });
   }
+}
+
+export function extend(lease) {
+  return confirm({
+    title: "Give this lease more time?",
+    says: [about(lease), "From now on it has a full TTL of the length below. Its holder needs to do nothing."],
+    fields: [{ name: "ttl", label: "For how many minutes", value: "60", type: "number" }],
+    action: "Extend",
+    danger: false,
+    run: async ({ reason, ttl }) => {
+      const told = await post("/v1/extend", { lease: lease.id, ttl_seconds: Number(ttl) * 60, reason });
+      toast(`Extended ${named(lease.resources, lease.space)}`);
+      return told;
+    },
+  });
+}
+
+// A lease by hand, for a person who needs the thing for a while.
+export async function reserve(me, resource, space) {
+  const told = await confirm({
+    title: `Reserve ${spaced(resource, space)}?`,
+    says: ["You hold it until the time is over or somebody releases it. Agents that want it see your name and your reason."],
+    fields: [me.open && { name: "holder", label: "Your name" }, { name: "ttl", label: "For how many minutes", value: "60", type: "number" }].filter(Boolean),
+    action: "Reserve",
+    danger: false,
+    run: ({ reason, holder, ttl }) => post("/v1/acquire", { resources: resource, holder: holder ?? me.name, name: "reserved by hand", reason, ttl_seconds: Number(ttl) * 60, space }),
+  });
+  if (told?.token) tellOnce({ title: `${resource} is yours`, says: `Lease ${told.lease.id}, fence ${told.lease.fence}. To release it from a terminal you need its token, which is shown here and nowhere else:`, secret: told.token });
+}
+
+export function note(resource, space, before) {
+  return confirm({
+    title: `Note on ${spaced(resource, space)}`,
+    says: ["Everybody who looks at this resource sees the note, with your name. An empty note removes the one before."],
+    fields: [{ name: "text", label: "Note", value: before ?? "", required: false }],
+    reason: false,
+    action: "Save",
+    danger: false,
+    run: async ({ text }) => {
+      await post("/v1/notes", { resource, space, ...(text ? { text } : {}) });
+      toast(text ? "Noted" : "Removed the note");
+      return { text };
+    },
+  });
 }
 
 export function clear(closed) {

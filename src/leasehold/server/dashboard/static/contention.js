@@ -1,27 +1,32 @@
 // Contention: the resources with the longest waits, and how busy they are.
 
+import { keep } from "./address.js";
 import { get } from "./api.js";
 import { el, say } from "./dom.js";
+import { resourceLink } from "./naming.js";
+import { table } from "./table.js";
 import { moment, span } from "./times.js";
 
 const WINDOWS = ["hour", "day", "week"];
-const HEADS = ["Resource", "Median wait", "Worst wait", "Waited", "Grants", "Refused", "Held for"];
+const HEADS = ["Resource", ...["Median wait", "Worst wait", "Waited", "Grants", "Refused", "Held for"].map((text) => ({ text, number: true }))];
 
 export class Contention {
   constructor(app) {
     this.app = app;
-    this.window = "hour";
-    this.buttons = WINDOWS.map((each) => el("button", { type: "button", "aria-pressed": String(each === this.window), onclick: () => this.#choose(each) }, `Last ${each}`));
+    this.buttons = WINDOWS.map((each) => el("button", { type: "button", onclick: () => this.#choose(each) }, `Last ${each}`));
     this.note = el("p", { class: "hint grow", role: "status" });
-    this.body = el("tbody");
+    this.body = el("div");
     this.element = el("section", { class: "view contention", "aria-labelledby": "contention-title" },
       el("h1", { id: "contention-title" }, "Most waited for"),
       el("div", { class: "tools" }, el("div", { class: "segments", role: "group", "aria-label": "How far back" }, ...this.buttons), this.note),
-      el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Contention; scroll to see all of it" },
-        el("table", {}, el("thead", {}, el("tr", {}, ...HEADS.map((each) => el("th", { scope: "col" }, each)))), this.body)));
+      this.body);
   }
 
-  show() { this.visible = true; this.look(); }
+  show({ given }) {
+    this.visible = true;
+    this.#set(WINDOWS.includes(given.window) ? given.window : "hour");
+  }
+
   hide() { this.visible = false; }
   update() {}
   graph() {}
@@ -31,6 +36,11 @@ export class Contention {
   }
 
   #choose(window) {
+    keep({ window });
+    this.#set(window);
+  }
+
+  #set(window) {
     this.window = window;
     this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(WINDOWS[place] === window)));
     this.look();
@@ -43,8 +53,8 @@ export class Contention {
     try {
       const told = await get("/dashboard/contention", { window: asked }, 60_000);
       if (asked !== this.window) return;
-      this.body.replaceChildren(...(told.resources.length ? told.resources.map(line) : [el("tr", {}, el("td", { colspan: String(HEADS.length), class: "empty" }, "Nothing was held or waited for in this time."))]));
-      say(this.note, told.complete ? `Since ${moment(Date.parse(told.since))}` : `Much happened: only since ${moment(Date.parse(told.since))}`);
+      this.body.replaceChildren(table("Contention", HEADS, told.resources.map(line), "No lease was held and no request waited in this time. Choose a longer one."));
+      say(this.note, told.complete ? `Since ${moment(Date.parse(told.since))}` : `Many events: only since ${moment(Date.parse(told.since))}`);
     } catch (error) {
       say(this.note, error.message);
     } finally {
@@ -59,7 +69,6 @@ function line(it) {
   const bar = el("i");
   bar.style.transform = `scaleX(${Math.min(1, it.utilisation)})`;
   const part = (it.utilisation * 100).toLocaleString(undefined, { maximumFractionDigits: it.utilisation < 0.1 ? 1 : 0 });
-  return el("tr", {}, el("th", { scope: "row" }, it.resource, it.space === "default" ? null : el("small", {}, ` ${it.space}`)),
-    el("td", {}, wait(it.median_wait_seconds)), el("td", {}, wait(it.worst_wait_seconds)), el("td", {}, String(it.waits)), el("td", {}, String(it.grants)), el("td", {}, String(it.refused)),
-    el("td", { class: "busy" }, el("div", { class: "meter", "aria-hidden": "true" }, bar), `${part} %`));
+  return [resourceLink(it.resource, it.space), wait(it.median_wait_seconds), wait(it.worst_wait_seconds), String(it.waits), String(it.grants), String(it.refused),
+    [el("div", { class: "meter", "aria-hidden": "true" }, bar), `${part} %`]];
 }

@@ -5,7 +5,7 @@ import { setClock } from "./times.js";
 
 const KINDS = [
   "granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled", "lost",
-  "timeout", "quarantined", "cleared", "trespass", "session_started", "session_ended", "key_created", "key_revoked",
+  "timeout", "quarantined", "cleared", "trespass", "extended", "noted", "session_started", "session_ended", "key_created", "key_revoked",
 ];
 // Events that change the wait-for graph.
 const MOVES = new Set(["granted", "queued", "released", "expired", "forced", "cancelled", "timeout", "deadlock", "refused", "cleared", "session_ended"]);
@@ -18,6 +18,7 @@ export class Live {
     this.state = state;
     this.tell = tell; // tell(what): "link", "events", "graph"
     this.link = "connecting";
+    this.since = Date.now(); // of the present state of the link
     this.graph = null;
     this.moved = true;
     this.pending = [];
@@ -178,6 +179,7 @@ export class Live {
   #set(link) {
     if (this.link === link) return;
     this.link = link;
+    this.since = Date.now();
     this.tell("link");
   }
 }

@@ -1,23 +1,30 @@
 // The page: its user, the view that is shown, and the connection to the server. Each view has a module of its own.
 
 import { Act } from "./act.js";
+import { read } from "./address.js";
+import { Alerts } from "./alerts.js";
+import { Audit } from "./audit.js";
 import { Contention } from "./contention.js";
 import { askNothingMore } from "./dialog.js";
-import { byId, el } from "./dom.js";
+import { byId, el, say } from "./dom.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
 import { Now } from "./now.js";
+import { openPalette } from "./palette.js";
 import { closePanel } from "./panel.js";
 import { askForKey, signOut, whoAmI } from "./signing.js";
 import { State } from "./state.js";
-import { now } from "./times.js";
+import { Subject } from "./subject.js";
+import { ago, clock, now } from "./times.js";
+import { Trends } from "./trends.js";
 import { Waiting, showCount } from "./waiting.js";
 
-const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, act: Act };
+const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, trends: Trends, audit: Audit, act: Act };
+const SUBJECTS = ["resource", "holder", "session", "key"]; // each has a page of its own
 const TICK = 250;
 const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected", resting: "Resting" };
 const UNSEEN = 20_000; // a page that is hidden for so long disconnects, in milliseconds
-const app = { me: null, state: null, live: null, panel: null };
+const app = { me: null, state: null, live: null, panel: null, alerts: null };
 let views = {};
 let current = null;
 let timer = null;
@@ -43,22 +50,27 @@ function theme(next) {
 // ------------------------------------------------------------------------------------------------ views
 
 function show() {
-  const wanted = location.hash.slice(1).split("/")[0];
-  const name = wanted in VIEWS && (wanted !== "act" || isAdmin()) ? wanted : "now";
-  if (!app.me || current?.name === name) return;
-  current?.view.hide();
-  closePanel();
-  const view = (views[name] ??= new VIEWS[name](app));
+  if (!app.me) return;
+  const address = read();
+  const name = viewOf(address);
+  if (current && current.name !== name) current.view.hide();
+  closePanel(false);
+  const view = (views[name] ??= name in VIEWS ? new VIEWS[name](app) : new Subject(app, name));
+  if (current?.view !== view) byId("main").replaceChildren(view.element);
   current = { name, view };
-  byId("main").replaceChildren(view.element);
   for (const tab of byId("tabs").children) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
-  document.title = `${name[0].toUpperCase()}${name.slice(1)} · Leasehold`;
-  view.show();
+  document.title = `${address.subject && SUBJECTS.includes(name) ? address.subject : `${name[0].toUpperCase()}${name.slice(1)}`} · Leasehold`;
+  view.show(address);
   view.graph?.();
   view.tick?.();
+}
+
+function viewOf({ view, subject }) {
+  if (SUBJECTS.includes(view) && subject) return view;
+  return view in VIEWS && (view !== "act" || isAdmin()) ? view : "now";
 }
 
 const isAdmin = () => app.me?.can.includes("force_release");
@@ -78,6 +90,8 @@ function tick() {
   app.state.dropExpired(now());
   current?.view.tick();
   app.panel?.tick();
+  app.alerts?.tick();
+  if (app.live.link === "cut") tellSince();
 }
 
 // ------------------------------------------------------------------------------------------------- line
@@ -99,9 +113,13 @@ function tellLink() {
   byId("link-text").textContent = WORDS[link];
   const notice = byId("notice");
   notice.hidden = link !== "cut";
-  notice.textContent = link === "cut" ? "Disconnected from the server: you see the last known state. The page reconnects by itself." : "";
+  if (link === "cut") tellSince();
   document.body.classList.toggle("stale", link === "cut");
   if (link === "live" && app.live.graph) heard("graph");
+}
+
+function tellSince() {
+  say(byId("notice"), `Disconnected from the server since ${clock(app.live.since)} (${ago(now() - (Date.now() - app.live.since))}): you see the last known state. The page reconnects by itself.`);
 }
 
 function enter(me) {
@@ -110,10 +128,12 @@ function enter(me) {
   views = {};
   current = null;
   byId("tabs").hidden = false;
+  byId("commands").hidden = false;
   byId("tabs").querySelector("[data-view=act]").hidden = !isAdmin();
   byId("who").replaceChildren(el("b", {}, me.open ? "open server" : me.name), me.open ? "" : ` ${me.role}`);
   byId("sign-out").hidden = me.open;
   app.live = new Live(app.state, heard);
+  app.alerts = new Alerts(app);
   show();
   timer = setInterval(tick, TICK);
   app.live.start();
@@ -122,11 +142,13 @@ function enter(me) {
 function leave() {
   app.live?.stop();
   clearInterval(timer);
-  Object.assign(app, { me: null, live: null, panel: null });
+  Object.assign(app, { me: null, live: null, panel: null, alerts: null });
   current = null;
   closePanel();
   askNothingMore();
   byId("tabs").hidden = true;
+  byId("commands").hidden = true;
+  byId("alerts").hidden = true;
   byId("sign-out").hidden = true;
   byId("who").replaceChildren();
   byId("notice").hidden = true;
@@ -159,7 +181,14 @@ async function begin() {
 
 theme();
 window.addEventListener("hashchange", () => { show(); byId("main").focus({ preventScroll: true }); });
+const settings = () => [
+  { kind: "do", text: "Change the colours", run: () => byId("theme").click() },
+  ...(app.me.open ? [] : [{ kind: "do", text: "Sign out", run: signOut }]),
+];
+const commands = () => app.me && openPalette(app, settings());
+byId("commands").addEventListener("click", commands);
 window.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); commands(); }
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) closePanel();
   const typing = event.target.closest("input, select, textarea, dialog");
   if (event.key === "/" && !typing && byId("search")) { event.preventDefault(); byId("search").focus(); }

@@ -1,25 +1,33 @@
 // The details of one lease or one run: its work, its context, its queue, and the latest events there.
 
+import { keep } from "./address.js";
 import { get } from "./api.js";
-import { forceRelease, steal } from "./acts.js";
+import { extend, forceRelease, steal } from "./acts.js";
+import { toast } from "./dialog.js";
 import { byId, el, say } from "./dom.js";
-import { ago, left, moment, now, span } from "./times.js";
+import { lately } from "./events.js";
+import { holderLink, keyLink, named, resourceLinks, sessionLink } from "./naming.js";
+import { left, moment, now, span } from "./times.js";
 
 let opened = null; // the lease or run that is shown
 let from = null; // the element that had the focus
 
-export function closePanel() {
+// The address names what the panel shows, unless it has another view already.
+export function closePanel(forgets = true) {
   if (!opened) return;
   opened = null;
+  if (forgets) keep({ lease: "" });
   byId("panel").hidden = true;
   document.body.classList.remove("with-panel");
   from?.focus?.();
 }
 
-function open(title, ...parts) {
+function open(lease, title, ...parts) {
+  opened = lease;
+  keep({ lease });
   const panel = byId("panel");
   if (panel.hidden) from = document.activeElement;
-  const close = el("button", { type: "button", class: "quiet close", "aria-label": "Close the details", onclick: closePanel }, "✕");
+  const close = el("button", { type: "button", class: "quiet close", "aria-label": "Close the details", onclick: () => closePanel() }, "✕");
   const heading = el("h2", { tabindex: "-1" }, title);
   panel.replaceChildren(el("div", { class: "panel-head" }, heading, close), ...parts);
   panel.hidden = false;
@@ -28,49 +36,20 @@ function open(title, ...parts) {
   panel.scrollTop = 0;
 }
 
-function facts(pairs) {
+export function facts(pairs) {
   return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())]));
 }
 
-function contextOf(context) {
+export function contextOf(context) {
   if (context === null || context === undefined) return null;
   // Only the indentation makes newlines: those inside of values are spelled \n by then.
   const lines = JSON.stringify(context, null, 2).split("\n").map((line, number) => [number > 0 && document.createTextNode("\n"), line]);
   return [el("h3", {}, "Context"), el("pre", { class: "context", tabindex: "0" }, ...lines.flat())];
 }
 
-// Over git, the commits keep only the whole reason.
-const byWhom = (d) => (d.by ? `by ${d.by}: ${d.why}` : (d.reason ?? "").replace(/^forced /, ""));
-const REMARKS = {
-  forced: byWhom, cleared: byWhom, refused: (d) => `behind ${(d.by ?? []).join(", ")}`,
-  deadlock: (d) => (d.cycle ?? []).join(" → "), released: (d) => [d.status, d.error].filter(Boolean).join(": "),
-  granted: (d) => (d.waited_seconds ? `after ${span(d.waited_seconds * 1000)}` : ""), queued: (d) => `place ${d.position}`,
-};
-
-function eventLine(event) {
-  const remark = REMARKS[event.kind]?.(event.detail) ?? "";
-  return el("li", {}, el("time", { datetime: event.at, title: event.at }, moment(Date.parse(event.at))),
-    el("b", { class: `kind ${event.kind}` }, event.kind), el("span", {}, event.holder, remark && ` · ${remark}`));
-}
-
 const NAMES_MOST = 8; // so many names of one lease, or of its queue, are fetched
 const WAITERS_MOST = 50;
-const EVENTS_MOST = 30;
-
-const newestFirst = (a, b) => (a.at === b.at ? b.seq - a.seq : a.at < b.at ? 1 : -1);
-
-// The events of these names, the newest first, or why they cannot be fetched.
-async function lately(resources, space) {
-  try {
-    const told = await Promise.all(resources.slice(0, NAMES_MOST).map((resource) => get("/v1/history", { resource, space, limit: EVENTS_MOST })));
-    const events = new Map(told.flatMap((each) => each.events).map((event) => [event.seq, event]));
-    const lines = [...events.values()].sort(newestFirst).slice(0, EVENTS_MOST).map(eventLine);
-    return lines.length ? lines : [el("li", {}, "Nothing yet.")];
-  } catch (error) {
-    return [el("li", { class: "trouble" }, error.message)];
-  }
-}
 
 // True if one of its names has an event that came after this one.
 const hasHappened = ({ latest }, lease, last) => latest.slice(0, latest.indexOf(last) + 1 || latest.length).some((event) =>
@@ -91,22 +70,22 @@ async function lookAt(app, lease) {
 
 // A lease that is held: it is updated whenever something happens, and its times run.
 export function openLease(app, lease) {
-  opened = lease.id;
   const remaining = el("span"), since = el("span"), queue = el("div", { class: "queue" }), context = el("div");
   const events = el("ol", { class: "events" }, el("li", {}, "Loading …"));
   let waiters = [], known = null, last, isLooking = false;
   const buttons = app.me.can.includes("force_release") && el("p", { class: "buttons" },
     el("button", { type: "button", class: "danger", onclick: () => forceRelease(lease) }, "Force-release"),
-    el("button", { type: "button", onclick: () => steal(lease) }, "Steal"));
-  open(lease.resources.join(" + "), facts([
-    ["Holder", lease.holder], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
-    ["Since", since], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
-    ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", lease.session], ["Space", lease.space],
+    el("button", { type: "button", onclick: () => steal(lease) }, "Steal"),
+    el("button", { type: "button", onclick: () => extend(lease) }, "Extend"));
+  open(lease.id, named(lease.resources, lease.space), facts([
+    ["Page", resourceLinks(lease.resources, lease.space)], ["Holder", holderLink(lease.holder, lease.space)], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
+    ["Held for", since], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
+    ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", sessionLink(lease.session, lease.space)], ["Principal", lease.principal], ["Key", keyLink(lease.key)], ["Trace", lease.trace], ["Space", lease.space],
   ]), buttons, queue, context, el("h3", {}, "Lately"), events);
   const draw = () => {
     const live = app.state.leases.get(lease.id);
     say(remaining, live ? `${left(live.expires - now())} of ${span(live.ttl)}` : "it is over");
-    say(since, `${moment(lease.acquired)} (${ago(lease.acquired)})`);
+    say(since, `${span(now() - lease.acquired)}, since ${moment(lease.acquired)}`);
     for (const [node, from] of waiters) say(node, ` for ${span(now() - from)}`);
     if (buttons) buttons.hidden = !live; // a lease that is over cannot be ended
     if (hasHappened(app.state, lease, last)) look();
@@ -144,16 +123,29 @@ function showQueue(queue, waiting) {
   return shown.map(([time, each]) => [time, Date.parse(each.since)]);
 }
 
+// What the address names: a lease that is held, or what the history knows of one that is over.
+export async function openLeaseById(app, id) {
+  const live = app.state.leases.get(id);
+  if (live) return openLease(app, live);
+  try {
+    const told = await get("/dashboard/runs", { lease: id });
+    if (told.runs.length) openRun(app, told.runs[0]);
+    else toast(`The history has no lease ${id}`, "bad");
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
 export function openRun(app, run) {
-  opened = run.lease;
   app.panel = null;
   const ended = run.ended ? Date.parse(run.ended) : null;
   const events = el("ol", { class: "events" }, el("li", {}, "Loading …"));
-  open(run.resources.join(" + "), facts([
-    ["Status", el("span", { class: `status ${run.outcome}` }, run.outcome)], ["Error", run.error], ["Holder", run.holder], ["Work", run.name],
+  open(run.lease, named(run.resources, run.space), facts([
+    ["Page", resourceLinks(run.resources, run.space)],
+    ["Status", el("span", { class: `status ${run.outcome}` }, run.outcome)], ["Error", run.error], ["Holder", holderLink(run.holder, run.space)], ["Work", run.name],
     ["Reason", run.reason], ["Began", moment(Date.parse(run.began))], ["Ended", ended && moment(ended)],
     ["Took", span((ended ?? now()) - Date.parse(run.began))], ["Waited", run.waited_seconds ? span(run.waited_seconds * 1000) : null],
-    ["Mode", run.mode], ["Fence", String(run.fence)], ["Lease", run.lease], ["Session", run.session], ["Space", run.space],
+    ["Mode", run.mode], ["Fence", String(run.fence)], ["Lease", run.lease], ["Session", sessionLink(run.session, run.space)], ["Space", run.space],
   ]), ...(contextOf(run.context) ?? []), el("h3", {}, "Lately"), events);
   lately(run.resources, run.space).then((lines) => events.replaceChildren(...lines));
 }

@@ -14,7 +14,7 @@ export class Rows {
     this.active = null;
     this.pool = [];
     this.body = el("div", { class: "rows-body", role: "rowgroup" });
-    this.empty = el("p", { class: "empty", hidden: true }, empty);
+    this.empty = el("p", { class: "empty", hidden: true }, ...[empty].flat());
     this.view = el("div", { class: "rows", tabindex: "0", role: "grid", "aria-label": label, "aria-rowcount": "1" }, this.body);
     this.element = el("div", { class: "rows-frame" }, this.view, this.empty);
     this.view.addEventListener("scroll", () => this.#draw(), { passive: true });
@@ -29,13 +29,19 @@ export class Rows {
     return this;
   }
 
-  // `empty`: the text without items.
+  // `empty`: the text without items, or what makes its parts.
   set(items, empty) {
     this.items = items;
-    if (empty) say(this.empty, empty);
+    if (empty && empty !== this.emptied) this.#setEmpty(empty);
     this.view.setAttribute("aria-rowcount", String(items.length + (this.headed ? 1 : 0)));
     this.empty.hidden = items.length > 0;
     this.#draw();
+  }
+
+  #setEmpty(empty) {
+    this.emptied = empty;
+    if (typeof empty === "string") say(this.empty, empty);
+    else this.empty.replaceChildren(...empty());
   }
 
   // Fill the visible rows again: the time left has changed, the items have not.

@@ -49,7 +49,7 @@ export class State {
     if (kind === "granted" && !detail.expires_at) this.doubtful = true; // a store whose history has few details
     else if (kind === "granted") this.leases.set(lease, fromGrant(event));
     else if (ENDS.has(kind)) this.leases.delete(lease);
-    else if (kind === "renewed" && lease) this.#renew(lease, Date.parse(detail.expires_at), event);
+    else if ((kind === "renewed" || kind === "extended") && lease) this.#renew(lease, Date.parse(detail.expires_at), event);
     else if (kind === "renewed") {
       for (const [id, us] of Object.entries(detail.leases ?? {})) this.#renew(id, us / 1000, event);
     } else if (kind === "updated") {
@@ -97,7 +97,7 @@ function fromWire(lease) {
     id: lease.id, space: lease.space, resources: lease.resources, holder: lease.holder, session: lease.session,
     mode: lease.mode, slots: lease.slots, fence: lease.fence, ttl,
     acquired: Date.parse(lease.acquired_at), expires: Date.parse(lease.expires_at),
-    name: lease.name, reason: lease.reason, context: lease.context, text: textOf(lease),
+    name: lease.name, reason: lease.reason, context: lease.context, key: lease.key ?? null, principal: lease.principal ?? null, text: textOf(lease),
   };
 }
 
@@ -107,7 +107,7 @@ function fromGrant(event) {
   const lease = {
     id: event.lease, space: event.space, resources: event.resources, holder: event.holder, session: event.session,
     mode: MODES[detail.mode] ?? detail.mode, slots: detail.slots, fence: event.fence, ttl: lifeOf(event.session, detail.ttl_seconds * 1000, acquired, expires, acquired), acquired, expires,
-    name: detail.name ?? null, reason: detail.reason ?? null, context: null,
+    name: detail.name ?? null, reason: detail.reason ?? null, context: null, key: detail.key ?? null, principal: detail.principal ?? null,
   };
   lease.text = textOf(lease);
   return lease;

@@ -2,17 +2,28 @@
 
 import { drawCycle, drawGraph } from "./drawing.js";
 import { byId, el, say } from "./dom.js";
+import { nobodyWaits } from "./empty.js";
+import { named } from "./naming.js";
+import { openLeaseById } from "./panel.js";
 import { Rows } from "./rows.js";
+import { Sorting, compare } from "./sorting.js";
 import { ago, left, now, span } from "./times.js";
 
-const COLUMNS = [["holder", "Who"], ["resource", "Waits for"], ["long", "For"], ["behind", "Behind"], ["until", "Place kept for"]];
+const COLUMNS = [["holder", "Holder"], ["resource", "Resource"], ["long", "Waiting for"], ["behind", "Behind"], ["until", "Place kept for"]];
+const ORDERS = {
+  holder: (a, b) => compare(a.holder, b.holder),
+  resource: (a, b) => compare(a.resources[0], b.resources[0]) || compare(a.since, b.since),
+  long: (a, b) => compare(a.since, b.since), // the longest first
+  until: (a, b) => compare(a.until, b.until),
+};
 const CYCLES_MOST = 6;
 
 export class Waiting {
   constructor(app) {
     this.app = app;
-    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), empty: "No request waits.", fit: true });
-    this.rows.head(COLUMNS.map(([name, text]) => el("div", { class: `cell ${name}`, role: "columnheader" }, text)));
+    this.rows = new Rows({ label: "Who waits", make: makeRow, show: (row, wait) => this.#show(row, wait), open: (wait) => wait.leases.length && openLeaseById(app, wait.leases[0]), empty: nobodyWaits(), fit: true });
+    this.sorting = new Sorting(COLUMNS, ORDERS, "long", () => this.#list());
+    this.rows.head(this.sorting.heads);
     this.picture = el("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "The wait-for graph; scroll to see all of it" });
     this.note = el("p", { class: "hint" });
     this.cycles = el("div", { class: "cycles" });
@@ -24,14 +35,19 @@ export class Waiting {
       el("h2", {}, "Deadlocks that were refused"), this.cycles);
   }
 
-  show() { this.graph(); }
+  show({ given }) {
+    this.sorting.read(given);
+    this.graph();
+    if (given.lease) openLeaseById(this.app, given.lease);
+  }
+
   hide() {}
   update() {}
 
   graph() {
     const graph = this.app.live?.graph;
     if (!graph) return;
-    this.rows.set(graph.waits);
+    this.#list();
     const same = JSON.stringify(graph.drawing);
     if (same !== this.drawn) {
       this.drawn = same;
@@ -39,6 +55,10 @@ export class Waiting {
     }
     say(this.note, graph.drawing.complete ? "" : "There are more: the longest waits are drawn.");
     this.#drawCycles(graph.deadlocks);
+  }
+
+  #list() {
+    this.rows.set(this.sorting.sorted(this.app.live?.graph?.waits ?? []), nobodyWaits);
   }
 
   #drawCycles(deadlocks) {
@@ -56,7 +76,7 @@ export class Waiting {
   #show(row, wait) {
     const [holder, resource, long, behind, until] = row.cells;
     say(holder, wait.holder);
-    say(resource, wait.resources.join(" + "));
+    say(resource, named(wait.resources, wait.space));
     say(long, span(now() - Date.parse(wait.since)));
     say(behind, behindWhom(wait));
     say(until, wait.polls ? "polls" : left(Date.parse(wait.until) - now()));
@@ -69,7 +89,7 @@ const behindWhom = (wait) => [...wait.behind.map((each) => `${each.holder} (${ea
 function cycleCard(event) {
   const cycle = event.detail.cycle ?? [];
   return el("article", { class: "card cycle-card", "data-seq": String(event.seq) },
-    el("p", {}, el("b", {}, event.holder), " was refused ", el("b", {}, event.resources.join(" + ")), " ", el("time", { datetime: event.at }, ago(Date.parse(event.at))),
+    el("p", {}, el("b", {}, event.holder), " was refused ", el("b", {}, named(event.resources, event.space)), " ", el("time", { datetime: event.at }, ago(Date.parse(event.at))),
       ": waiting would never have ended."),
     drawCycle(cycle),
     el("p", { class: "path" }, [...cycle, cycle[0]].join(" → ")));
