@@ -264,7 +264,7 @@ def test_the_palette_goes_everywhere(browser: Browser, office: Office, size: dic
         expect(page.get_by_role("heading", name=API)).to_be_visible()
         page.get_by_role("button", name="Commands (Ctrl-K)").click()
         page.get_by_role("combobox", name="Command or name").fill("trends")
-        page.get_by_role("option", name="Trends").click()
+        page.get_by_role("option", name="view Trends").click()
         expect(page.locator(".view.trends")).to_be_visible()
         page.keyboard.press("Control+k")
         page.get_by_role("combobox", name="Command or name").fill("force ann")

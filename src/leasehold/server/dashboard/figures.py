@@ -52,7 +52,7 @@ CONTENTION = Route("GET", "/dashboard/contention", "history", Contended, "")
 TRENDS = Route("GET", "/dashboard/trends", "history", Trended, "")
 
 
-class Cache:
+class KeptFigures:
     """Keeps each answer for a while after it was computed."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class HistoryFigures:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._contention = Cache()
-        self._trends = Cache()
+        self._contention = KeptFigures()
+        self._trends = KeptFigures()
 
     async def contention(self, request: Request) -> Response:
         """Return the most contended resources of a window."""

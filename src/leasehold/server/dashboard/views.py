@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PAGE = 10_000
 SCANNED_MOST = 50_000
-"""So many events one request for runs looks through for names that begin with a text or contain it."""
+"""Events, at most, that one request for runs looks through for names that begin with a text or contain it."""
 EDGES_MOST = 10_000
 """Each waiter waits for all who stand before it: of one resource, that is some 140 waiters."""
 BEHIND_MOST = 8
