@@ -276,6 +276,13 @@ SERVING = (
         suite("spares_other_names"),
     ),
     Mutant(
+        "a member of a pool is given to a second holder",
+        "domain/rules/pools.py",
+        "    taken = {_member(hold) for hold in holds if hold.expires_at > draft.now}\n",
+        "    taken = {_member(hold) for hold in holds if hold.closed}\n",
+        suite("pools_give"),
+    ),
+    Mutant(
         "a server that is stopped forgets who waited",
         "server/api/long_polls.py",
         '            if operation.arguments["request_id"] and not',
