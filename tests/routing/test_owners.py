@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -150,11 +152,28 @@ class TestHandingOn:
         kinds = [{type(outcome) for outcome in asyncio.run(ask(url))} for url in servers.urls]
         assert kinds == [{Granted}, {Held}, {Held}]
 
+    def test_conversations_reach_the_owner_too(self, servers: Servers) -> None:
+        """A run, as Agiflow has it: several verbs in one request."""
+        with _apart(servers) as (_, one, two):
+            before = handed_on(_url_of(servers, one))
+            told = _post(_url_of(servers, one), "/v1/workflows", name="work", work_unit="u", space=one.space)
+            assert told["workflow"]["status"] == "running"
+            assert handed_on(_url_of(servers, one)) > before
+            seen = _post(_url_of(servers, two), "/v1/workflows", name="work", work_unit="u", space=one.space)
+            assert seen["code"] == "held"
+
     def test_a_wait_is_over_in_time(self, servers: Servers) -> None:
         with _apart(servers) as (_, one, two):
             take(one, "long held", ttl=600)
             refused = two.acquire("long held", ttl=60, wait=0.2)
             assert isinstance(refused, TimedOut)
+
+
+def _post(url: str, path: str, **body: object) -> dict[str, Any]:
+    connection = HTTPConnection(url.partition("://")[2], timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    with closing(connection):
+        return dict(json.loads(connection.getresponse().read()))
 
 
 def _url_of(servers: Servers, locks: Locks) -> str:

@@ -188,11 +188,19 @@ class Served:
         for lane in self._lanes:
             lane.driver.measure = told
 
-    def locks_for(self, authority: Authority | None) -> AsyncLocks:
-        """Return the verbs as this principal calls them, or as anybody does where a server has no keys."""
-        if authority is None:
+    def locks_for(
+        self, authority: Authority | None, around: Callable[[AsyncAnswers], AsyncAnswers] | None = None
+    ) -> AsyncLocks:
+        """Return the verbs as this principal calls them, or as anybody does where a server has no keys.
+
+        `around` may have another server answer some calls.
+        """
+        answers = self._answers if authority is None else AnswersTo(self._answers, authority)
+        if around is not None:
+            answers = around(answers)
+        elif authority is None:
             return self.locks
-        return AsyncLocks(AnswersTo(self._answers, authority), holder=self.locks.holder, space=self.locks.space)
+        return AsyncLocks(answers, holder=self.locks.holder, space=self.locks.space)
 
     def order(self, verb: str, asked: dict[str, Any], authority: Authority | None) -> orders.Order | Refused:
         """Return the command to `submit`, or a refusal. The verb is one that a single lane answers."""

@@ -37,7 +37,7 @@ class Batch:
         for call in whole.arguments["calls"]:
             verb, arguments = CALLS[type(call)], decoding.arguments(call)
             self._parts.append(self._dispatcher.begin(whole.who, verb, arguments, self._count, False))
-        self._dispatcher.served.enough()
+        self._dispatcher.enough()
         self._count(whole)
 
     def _count(self, _answered: Operation) -> None:

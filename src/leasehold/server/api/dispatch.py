@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from leasehold.errors import LeaseholdError
 from leasehold.server.access import permissions
 from leasehold.server.api import problems
 from leasehold.server.api.batches import Batch
+from leasehold.server.api.handed_calls import HandedAnswers
 from leasehold.server.api.problems import HttpAnswer, Problem
 from leasehold.server.api.routes import ROUTES
 from leasehold.server.api.workflows import shaped
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from leasehold.engine.pending import Pending
+    from leasehold.locks.aio import AsyncLocks
     from leasehold.locks.hosted import Served
     from leasehold.server.access.permissions import Rates
     from leasehold.server.access.principals import Principal
@@ -188,6 +191,12 @@ class Dispatcher:
             operation.fail(error)
         return operation
 
+    def enough(self) -> None:
+        """Begin with the calls of a batch, all of which have been submitted."""
+        if self.handing_on is not None:
+            self.handing_on.enough()
+        self.served.enough()
+
     def decide_here(self, operation: Operation) -> None:
         """Answer a request that was to be handed on, and could not be."""
         try:
@@ -242,11 +251,13 @@ class Dispatcher:
 
     async def _content(self, operation: Operation) -> object:
         who, route = operation.who, ROUTE_OF[operation.verb]
-        locks = self.served.locks_for(who.authority)
         if route.steps is not None:
-            return shaped(await aask(verbs_of(locks), route.steps(who, operation.arguments)), route.gives)
+            return shaped(
+                await aask(verbs_of(self._locks_for(who)), route.steps(who, operation.arguments)), route.gives
+            )
         if route.verb == "whoami":
             return wire.answer(permissions.whoami(who))
+        locks = self.served.locks_for(who.authority)
         outcome = await getattr(locks, route.verb)(**operation.arguments)
         if wire.is_refusal(outcome):
             raise problems.of_refusal(outcome)
@@ -274,11 +285,16 @@ class Dispatcher:
         self._metrics.refused(problem.code)
         return problems.answer(problem)
 
+    def _locks_for(self, who: Principal) -> AsyncLocks:
+        """Return the verbs as this principal calls them; some of them, the owners of lanes answer."""
+        on = self.handing_on
+        return self.served.locks_for(who.authority, None if on is None else partial(HandedAnswers, on, who))
+
     async def ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
         """Return the outcome of one verb of a conversation, whose request was counted before. Raises `Problem`."""
         permissions.allow(who, verb)
         bound = permissions.bound(who, verb, dict(asked))
-        return permissions.as_seen_by(who, await getattr(self.served.locks_for(who.authority), verb)(**bound))
+        return permissions.as_seen_by(who, await getattr(self._locks_for(who), verb)(**bound))
 
 
 def _quickly_encoded(outcome: object) -> object:

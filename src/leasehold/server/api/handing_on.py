@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ from leasehold.server.api.long_polls import closed
 from leasehold.server.api.problems import HttpAnswer, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from leasehold.client.messages import AnswerHead
     from leasehold.locks.hosted import Served
@@ -40,6 +41,7 @@ log = logging.getLogger("leasehold.server")
 HEADER: Final = "leasehold-handed-on"
 """Says that another server hands a request on, and in which version of what servers send to each other."""
 LEAVE: Final = "/v1/handed-on/leave"
+BATCH: Final = form_of("batch").path
 HANDED_ON: Final = frozenset(
     (
         *("acquire", "renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
@@ -77,47 +79,57 @@ class HandedRequest:
         """True if the client is prepared to wait."""
         return self.operation.verb == "acquire" and bool(self._given["wait"])
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the request."""
+        form = form_of(self.operation.verb)
+        defaults, spelled = form.defaults, form.spelled
+        return {spelled[key]: value for key, value in self._given.items() if value is not defaults[key]}
+
     def send(self) -> None:
         """Send it to the owner."""
         operation = self.operation
-        data = self._on.rendered(self._link, operation.who, operation.verb, self._given)
+        data = self._on.message(self._link, operation.who, form_of(operation.verb).path, self.body)
         self.exchange = self._link.send(data, self._heard, waits=LONGEST_WAIT if self.waits else None)
 
     def _heard(self, exchange: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
-        """Pass the answer on. Without one, and from a server that stops, decide here."""
-        self._on.under_way.discard(self)
         if isinstance(outcome, Exception):
-            self._unanswered(outcome, was_sent=exchange.is_sent)
+            self.unanswered(outcome, was_sent=exchange.is_sent)
+        else:
+            self.answered(outcome[0].status, outcome[1], outcome[0].retry_after)
+
+    def answered(self, status: int, body: bytes | msgspec.Raw, retry_after: float | None) -> None:
+        """Pass the answer on, unless that server stops: then decide here."""
+        if status == problems.TROUBLE and b'"closed"' in bytes(body):
+            self.unanswered(ConnectionError("the server stops"), was_sent=True)
             return
-        head, body = outcome
-        if head.status == problems.TROUBLE and b'"closed"' in body:
-            self._unanswered(ConnectionError("the server stops"), was_sent=True)
-            return
+        self._on.under_way.discard(self)
         self._on.metrics.handed("answered")
-        if head.status == 200:
-            self.answer = body
+        if status == 200:
+            self.answer = bytes(body)
         operation = self.operation
         if not operation.end():
             self._release_unread()
             return
-        headers = {} if head.retry_after is None else {"retry-after": f"{head.retry_after:g}"}
-        if head.status == 401:
+        headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+        if status == 401:
             headers["www-authenticate"] = "Bearer"
-        operation.answer = HttpAnswer(head.status, msgspec.Raw(body), headers or None)
+        operation.answer = HttpAnswer(status, msgspec.Raw(body), headers or None)
         operation.tell()
 
-    def _unanswered(self, error: Exception, *, was_sent: bool) -> None:
+    def unanswered(self, error: Exception, *, was_sent: bool) -> None:
+        """Decide here what no answer came to, if that is safe."""
+        self._on.under_way.discard(self)
         self._on.metrics.handed("decided_here")
         operation, given = self.operation, self._given
         if was_sent and is_once(operation.verb, given):
             why = f"the answer to {operation.verb} was lost ({error}): look whether it happened"
             operation.fail(Problem("outcome_unknown", why))
             return
-        if not operation.is_open:
-            if was_sent and operation.verb == "acquire":  # the owner may have granted it
-                self._on.served.undo(
-                    {**operation.arguments, "request_id": given["request_id"]}, operation.who.authority
-                )
+        if not operation.is_open and operation.verb == "acquire":
+            if was_sent:  # the owner may have granted it
+                asked = {**operation.arguments, "request_id": given["request_id"]}
+                self._on.served.undo(asked, operation.who.authority)
             return
         operation.handed = None
         operation.was_lost = was_sent
@@ -153,6 +165,38 @@ class HandedRequest:
         self.operation.fail(closed())
 
 
+def _distribute(parts: list[HandedRequest], exchange: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
+    """Give each call of a batch its answer."""
+    if not isinstance(outcome, Exception) and outcome[0].status == problems.TROUBLE:
+        outcome = ConnectionError("the server stops")
+    if isinstance(outcome, Exception):
+        for part in parts:
+            part.unanswered(outcome, was_sent=exchange.is_sent)
+        return
+    head, body = outcome
+    answers = (
+        _ANSWERS.decode(body).answers if head.status == 200 else [Part(head.status, msgspec.Raw(body))] * len(parts)
+    )
+    for part, answer in zip(parts, answers, strict=True):
+        part.answered(answer.status, answer.body, head.retry_after)
+
+
+class Part(msgspec.Struct):
+    """The answer to one call of a batch."""
+
+    status: int
+    body: msgspec.Raw
+
+
+class Parts(msgspec.Struct):
+    """The answer to a batch."""
+
+    answers: list[Part]
+
+
+_ANSWERS: Final = msgspec.json.Decoder(Parts)
+
+
 class HandingOn:
     """The requests that this server hands on."""
 
@@ -174,6 +218,8 @@ class HandingOn:
         self._by_lane: dict[int, PeerLink] = {}
         self._distrusted: set[str] = set()
         self._is_closing = False
+        self._gathered: dict[tuple[PeerLink, str], list[HandedRequest]] = {}
+        """The calls of a batch that is being submitted, by server and caller."""
         ownership.changed = self._learn
 
     def _learn(self) -> None:
@@ -205,23 +251,36 @@ class HandingOn:
     def takes(self, operation: Operation, given: dict[str, Any]) -> bool:
         """Hand a request on, whose arguments are `given`; False if it is to be decided here."""
         if not self._by_lane or self._is_closing or operation.verb not in HANDED_ON:
-            return False
-        link = self._by_lane.get(self.served.lane_of(operation.verb, operation.arguments))
-        if link is None or link.is_silent:
+            return False  # nearly always, at a server that is alone
+        link = self.link_for(operation.verb, operation.arguments)
+        if link is None or (given.get("wait") and not operation.may_wait):
             return False
         operation.handed = handed = HandedRequest(self, operation, given, link)
         self.under_way.add(handed)
-        handed.send()
+        if operation.may_wait:
+            handed.send()
+        else:
+            self._gathered.setdefault((link, operation.who.id), []).append(handed)
         return True
 
-    def rendered(self, link: PeerLink, who: Principal, verb: str, given: dict[str, Any]) -> bytes:
-        """Return the bytes of a request."""
-        form = form_of(verb)
-        defaults, spelled = form.defaults, form.spelled
-        body = {spelled[key]: value for key, value in given.items() if value is not defaults[key]}
-        return self._message(link, who, form.path, body)
+    def link_for(self, verb: str, arguments: Mapping[str, Any]) -> PeerLink | None:
+        """Return the link to the server that owns the lane of a call; None if that is this one, or it is silent."""
+        link = self._by_lane.get(self.served.lane_of(verb, arguments))
+        return None if link is None or link.is_silent or self._is_closing else link
 
-    def _message(self, link: PeerLink, who: Principal, path: str, body: dict[str, Any]) -> bytes:
+    def enough(self) -> None:
+        """Send the calls of a batch, those for each server together."""
+        gathered, self._gathered = self._gathered, {}
+        for (link, _), parts in gathered.items():
+            if len(parts) == 1:
+                parts[0].send()
+                continue
+            calls = [{"verb": part.operation.verb, **part.body} for part in parts]
+            message = self.message(link, parts[0].operation.who, BATCH, {"calls": calls})
+            link.send(message, partial(_distribute, parts))
+
+    def message(self, link: PeerLink, who: Principal, path: str, body: dict[str, Any]) -> bytes:
+        """Return the bytes of a request."""
         credential = who.session or who.secret
         start = link.heads.get((path, credential))
         if start is None:
@@ -237,7 +296,7 @@ class HandingOn:
     def leave(self, link: PeerLink, who: Principal, given: dict[str, Any]) -> None:
         """Tell the owner that the client of a waiting request has disconnected."""
         body = {field: given[field] for field in ("request_id", "holder", "session", "space") if given[field]}
-        link.send(self._message(link, who, LEAVE, body), lambda *_: None)  # lost, the place is kept for a while
+        link.send(self.message(link, who, LEAVE, body), lambda *_: None)  # lost, the place is kept for a while
 
     def close(self) -> None:
         """Answer every client that waits for another server: this one stops."""
