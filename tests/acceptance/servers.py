@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leasehold.requests.calls import Call
     from leasehold.stores.protocol import Store
 
-COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", "--rate", "0")
+COMMAND = (sys.executable, "-m", "leasehold.cli", "serve", "--rate", "0")
 OWNERS = ("--advertise", "auto")
 """Options of servers that own lanes, and hand requests on to the owners of others."""
 OF_SERVERS = f"{byte_of_space(SERVERS):02x}"
@@ -94,8 +94,9 @@ def servers_on(store: str, opened: Callable[[str], Store], count: int = 3, *word
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
         processes = []
         for log in logs:
+            port = () if "--port" in words else ("--port", "0")
             started = subprocess.Popen(
-                [*COMMAND, "--store", store, *words], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
+                [*COMMAND, "--store", store, *port, *words], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
             )
             processes.append(stack.enter_context(started))
             stack.callback(started.kill)

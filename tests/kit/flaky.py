@@ -5,14 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tests.kit.listening import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from tests.kit.serving import Running
 
 PATIENCE = 60.0
 PASS = "pass"
@@ -33,10 +31,20 @@ _TOLD = {
 }
 
 
+class Reachable(Protocol):
+    """A server, or the place where one will be."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
 class Line:
     """What becomes of the next requests, in order; afterwards all of them pass."""
 
-    def __init__(self, server: Running) -> None:
+    def __init__(self, server: Reachable) -> None:
         self._server = server
         self.faults: list[str] = []
         self.fault_of: Callable[[bytes], str] | None = None
@@ -103,7 +111,7 @@ def _message(line: socket.socket) -> bytes:
 
 
 @contextmanager
-def flaky(server: Running) -> Iterator[Line]:
+def flaky(server: Reachable) -> Iterator[Line]:
     """Such a line, until the end of the block."""
     line = Line(server)
     with listening(line.serve) as line.port:

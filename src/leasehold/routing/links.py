@@ -175,6 +175,7 @@ class PeerLink:
         log.warning("another server does not answer", extra={"server": self.peer.address})
         for exchange in [each for each in self._exchanges if each.waits]:
             exchange.give_up(TimeoutError("the server is silent"))
+        self.probe()  # perhaps only this connection broke
 
     def probe(self) -> None:
         """Ask whether it is there, if it is silent or something waits there. Called with each heartbeat."""

@@ -1,0 +1,138 @@
+"""Servers whose way to each other is bad, callers that a server does not know yet, and the constants of ownership."""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import leasehold
+from leasehold.engine.waiters import BEATS
+from leasehold.routing import links, owning
+from leasehold.server.api import long_polls
+from leasehold.stores.etcd import EtcdStore
+from leasehold.stores.postgres import PostgresStore
+from leasehold.testing.conformance.asking import take, until
+from leasehold.testing.lending import free_port
+from tests.acceptance.servers import OWNERS, Servers, servers_on
+from tests.faults.crowd import Load
+from tests.kit import etcd, postgres
+from tests.kit.flaky import LOSE_ANSWER, LOSE_REQUEST, PASS, flaky
+from tests.routing.owned import handed_on, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from leasehold.stores.protocol import Store
+
+IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
+TURNS = 300 if IS_PROOF else 8
+
+
+class Place(NamedTuple):
+    """Where a server will be."""
+
+    host: str
+    port: int
+
+
+@contextmanager
+def _over_bad_lines(store: str, opened: Callable[[str], Store]) -> Iterator[Servers]:
+    """Three servers that reach each other over lines that lose half of all requests and answers."""
+    chance = random.Random(6)
+
+    def fault(request: bytes) -> str:
+        return chance.choice((PASS, PASS, LOSE_REQUEST, LOSE_ANSWER)) if request.startswith(b"POST") else PASS
+
+    with ExitStack() as stack:
+        started = []
+        for _ in range(3):
+            place = Place("127.0.0.1", free_port())
+            line = stack.enter_context(flaky(place))
+            line.fault_of = fault
+            words = ("--port", str(place.port), "--advertise", line.url)
+            started.append(stack.enter_context(servers_on(store, opened, 1, *words)))
+        processes = [each for one in started for each in one.processes]
+        yield Servers(store, opened, processes, [each for one in started for each in one.urls])
+
+
+@pytest.mark.parametrize("kind", ["etcd", "postgres"])
+def test_forwards_that_fail_grant_nothing_twice(kind: str) -> None:
+    with ExitStack() as stack:
+        if kind == "etcd":
+            servers = stack.enter_context(_over_bad_lines(etcd.empty(), EtcdStore))
+        else:
+            url = stack.enter_context(postgres.schema())
+            servers = stack.enter_context(_over_bad_lines(url, PostgresStore))
+        settle(servers)
+        with Load(servers.url, ttl=60) as load:
+            load.goes_on(TURNS)
+        load.was_safe()
+        load.was_told()
+        assert sum(map(handed_on, servers.urls))
+        assert sum(handed_on(url, "decided_here") for url in servers.urls)
+
+
+def test_a_key_created_a_moment_ago_is_known_to_the_owner() -> None:
+    with postgres.schema() as store, leasehold.connect(store) as locks:
+        first = locks.create_key(role="admin", name="ops")
+        assert isinstance(first, leasehold.KeyCreated)
+        with servers_on(store, PostgresStore, 2, *OWNERS) as servers:
+            settle(servers)
+            until(lambda: _is_handed_on(servers, first.credential), "the servers know who owns the lane")
+            before = sum(map(handed_on, servers.urls))
+            for number, url in enumerate(servers.urls * 3):
+                _use_at_once(url, first.credential, f"r{number}")
+            assert sum(map(handed_on, servers.urls)) > before
+
+
+def _is_handed_on(servers: Servers, key: str) -> bool:
+    for url in servers.urls:
+        with leasehold.connect(url, api_key=key, holder="probe") as locks:
+            locks.acquire("probe", ttl=0.01)
+    return sum(map(handed_on, servers.urls)) > 0
+
+
+def _use_at_once(url: str, admin: str, name: str) -> None:
+    """The server that creates a key knows it at once. The owner may not know it yet."""
+    with leasehold.connect(url, api_key=admin) as ops:
+        made = ops.create_key(role="agent", name=name)
+        assert isinstance(made, leasehold.KeyCreated)
+    with leasehold.connect(url, api_key=made.credential) as locks:
+        granted = take(locks, name)
+        assert locks.release(granted.lease.id, granted.token)
+
+
+def test_its_constants_fit_together() -> None:
+    presence = BEATS * PostgresStore.capabilities.beat / 1e6
+    assert presence == BEATS * EtcdStore.capabilities.beat / 1e6
+    # A missed heartbeat costs no lane.
+    assert 2 * owning.HEARTBEAT < owning.LIFE
+    # A server's lease ends before its waiters' presence does.
+    assert presence > owning.LIFE
+    # Another server notices before then that it is silent: it asks with each heartbeat, and waits so long.
+    assert presence > owning.HEARTBEAT + links.SILENCE
+    # A place is kept until its client has noticed that its server is gone, and asked another one.
+    assert long_polls.KEEP_HANDED > owning.LIFE + links.SILENCE
+
+
+@pytest.mark.parametrize(
+    ("address", "own", "named", "is_trusted"),
+    [
+        ("https://a.example", "http://127.0.0.1:1", (), True),
+        ("http://127.0.0.1:2", "http://127.0.0.1:1", (), True),
+        ("http://[::1]:2", "http://localhost:1", (), True),
+        ("http://127.0.0.1:2", "https://b.example", (), False),
+        ("http://10.0.0.2:7420", "http://10.0.0.1:7420", (), False),
+        ("http://10.0.0.2:7420", "http://10.0.0.1:7420", ("http://10.0.0.2:7420/",), True),
+        ("https://a.example", "https://b.example", ("https://c.example",), False),
+        ("https://A.example", "https://b.example", ("https://a.example:443",), True),
+    ],
+)
+def test_keys_go_only_to_servers_that_are_trusted(
+    address: str, own: str, named: tuple[str, ...], is_trusted: bool
+) -> None:
+    assert links.is_trusted(address, own, named) is is_trusted
