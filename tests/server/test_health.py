@@ -400,3 +400,36 @@ def test_who_shall_outlive_its_terminal_does(tmp_path: Path) -> None:
         with server.begin("acquire", {"resources": "busy", "holder": "bob", "wait_seconds": 0.01}) as line:
             assert read_reply(line).code == "timeout"
         assert server.stop() == 0
+
+
+def test_a_scrape_tells_what_the_store_holds_and_how_long_requests_take(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.post("acquire", {"resources": "deploy://api", "holder": "ann"})
+        server.post("acquire", {"resources": "deploy://api", "holder": "bob"})
+        with server.begin("acquire", {"resources": "deploy://api", "holder": "cid", "wait_seconds": 50}):
+            until(lambda: server.waiting("deploy://api") == ["cid"])
+            text = server.ask("GET", "/metrics").content.decode()
+    place = '{scheme="deploy",space="default"}'
+    found = {sample.name + _labels(sample.labels): sample.value for sample in _samples(text)}
+    assert found[f"leasehold_leases_held{place}"] == 1
+    assert found[f"leasehold_oldest_hold_seconds{place}"] >= found[f"leasehold_oldest_wait_seconds{place}"] > 0
+    assert found["leasehold_store_round_trip_seconds{}"] > 0
+    for status in ("200", "409"):
+        assert found[f'leasehold_http_request_seconds_count{{route="/v1/acquire",status="{status}"}}'] == 1
+
+
+def _samples(text: str) -> list[Any]:
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{value}"' for name, value in sorted(labels.items())) + "}"
+
+
+def test_openmetrics_is_told_to_clients_that_ask_for_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.post("acquire", {"resources": "a", "holder": "ann"})
+        reply = server.ask("GET", "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    assert reply.headers["content-type"].startswith("application/openmetrics-text")
+    assert reply.content.decode().endswith("# EOF\n")
+    assert "leasehold_grants_total" in reply.content.decode()

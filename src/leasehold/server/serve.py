@@ -150,7 +150,9 @@ async def webhooks(served: Served, options: ServeOptions, app: App) -> AsyncIter
     if not options.webhooks:
         yield
         return
-    hooks = Webhooks(served, options.webhooks, Positions(options.webhook_state), app.metrics.webhook)
+    hooks = Webhooks(
+        served, options.webhooks, Positions(options.webhook_state), app.metrics.webhook, app.metrics.backlog
+    )
     await hooks.begin()
     try:
         yield

@@ -32,8 +32,9 @@ from leasehold.server.dashboard import login
 from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.http.bodies import read_body
 from leasehold.server.ops import health
-from leasehold.server.ops.exposition import MEDIA_TYPE, Exposition
+from leasehold.server.ops.exposition import Exposition
 from leasehold.server.ops.metrics import Metrics
+from leasehold.server.ops.store_state import StoreLook
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,6 +76,7 @@ class App:
         self.rates = Rates(rate)
         self.metrics = Metrics(served)
         self.exposition = Exposition(self.metrics)
+        self.store_look = StoreLook(served, self.metrics)
         self.polls = polls
         polls.watch(self.authenticator)
         self.dispatcher = Dispatcher(served, self.rates, polls, self.metrics)
@@ -190,30 +192,34 @@ async def _watch_losses(app: App, request: Request) -> Response:
     return app.losses.open(who, given)
 
 
-async def _metrics(app: App) -> Response:
-    return Response(app.exposition.text(), media_type=MEDIA_TYPE)
+async def _metrics(app: App, request: Request) -> Response:
+    await app.store_look.refresh()
+    text, media_type = app.exposition.text(request.headers.get("accept", ""))
+    return Response(text, media_type=media_type)
 
 
-async def _ready(app: App) -> Response:
+async def _ready(app: App, _request: Request) -> Response:
     return await health.ready(app.served)
 
 
-async def _healthy(_app: App) -> Response:
+async def _healthy(_app: App, _request: Request) -> Response:
     return problems.ok({"status": "ok"})
 
 
-async def _description(_app: App) -> Response:
+async def _description(_app: App, _request: Request) -> Response:
     return problems.ok(openapi.document())
 
 
 WITHOUT_KEY = {"/healthz": _healthy, "/readyz": _ready, "/metrics": _metrics, "/openapi.json": _description}
 
 
-async def _answer_without_key(app: App, answer: Callable[[App], Awaitable[Response]], request: Request) -> Response:
+async def _answer_without_key(
+    app: App, answer: Callable[[App, Request], Awaitable[Response]], request: Request
+) -> Response:
     """Answer every client that reaches this port; a link may stand on any page."""
     if app.authenticator.is_open:
         check_origin(request.headers.get("host"), request.headers.get("origin"))
-    return await answer(app)
+    return await answer(app, request)
 
 
 def _paths(app: App) -> list[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,6 +44,7 @@ log = logging.getLogger("leasehold.server")
 COMMANDS: Final = frozenset(("acquire", "renew", "release"))
 """Verbs that are submitted to the engine without a task of their own."""
 ROUTE_OF: Final = {route.verb: route for route in ROUTES}
+PATH_OF: Final = {route.verb: route.path for route in ROUTES}
 
 
 def _struct(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401 (a type that is made here)
@@ -59,7 +61,7 @@ class Operation:
     """A verb that a principal called, until it is answered or cancelled."""
 
     __slots__ = (
-        *("_done", "answer", "arguments", "batch", "handed", "is_handed_on", "is_open", "may_wait", "pending"),
+        *("_done", "answer", "arguments", "batch", "begun", "handed", "is_handed_on", "is_open", "may_wait", "pending"),
         *("served", "verb", "wait", "was_lost", "who"),
     )
 
@@ -71,6 +73,7 @@ class Operation:
         self.verb = verb
         self.arguments = arguments
         self._done: Callable[[Operation], None] | None = done
+        self.begun = perf_counter()
         self.is_open = True
         """False once it was answered or cancelled, or its client was sent away with a ticket."""
         self.pending: Pending | None = None
@@ -264,7 +267,14 @@ class Dispatcher:
         return wire.encoded(route.gives, permissions.as_seen_by(who, outcome))
 
     def answer(self, operation: Operation) -> HttpAnswer:
-        """Return the status and body of an operation that is over."""
+        """Return the status and body of an operation that is over, and count it."""
+        answer = self._answer(operation)
+        if operation.may_wait:  # the calls of a batch are no requests of their own
+            place = (PATH_OF[operation.verb], str(answer.status))
+            self._metrics.requests.add(perf_counter() - operation.begun, place)
+        return answer
+
+    def _answer(self, operation: Operation) -> HttpAnswer:
         pending, answer = operation.pending, operation.answer
         if isinstance(answer, HttpAnswer):
             return answer

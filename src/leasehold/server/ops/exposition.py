@@ -18,6 +18,8 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
+from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 from prometheus_client.registry import Collector
 
 from leasehold import __version__
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from leasehold.server.ops.metrics import Histogram, Labels, Metrics
+    from leasehold.server.ops.metrics import Histogram, Labels, Metrics, StoreState
 
 MEDIA_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 PLACE: Final = ("space", "scheme")
@@ -39,6 +41,7 @@ COUNTERS: Final = {
     "leasehold_forced_total": ("Leases that an admin ended.", PLACE),
     "leasehold_releases_total": ("Leases released.", PLACE),
     "leasehold_waits_total": ("Requests that had to wait.", PLACE),
+    "leasehold_trespasses_total": ("Changes of what another holder has.", PLACE),
 }
 
 
@@ -51,9 +54,11 @@ class Exposition(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
-    def text(self) -> bytes:
-        """Return everything as Prometheus reads it."""
-        return generate_latest(self._registry)
+    def text(self, accept: str = "") -> tuple[bytes, str]:
+        """Return everything as Prometheus reads it, in OpenMetrics if the client asks for it, and the media type."""
+        if "application/openmetrics-text" in accept:
+            return open_metrics(self._registry), OPEN_METRICS  # type: ignore[no-untyped-call] # it has no types
+        return generate_latest(self._registry), MEDIA_TYPE
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric of the server; `prometheus_client` calls this for each text."""
@@ -66,6 +71,14 @@ class Exposition(Collector):
         for values, count in metrics.queue_lengths().items():
             queues.add_metric(values, count)
         yield queues
+        yield from _of_the_store(metrics.store_state)
+        yield _requests(metrics.requests)
+        backlog = GaugeMetricFamily(
+            "leasehold_webhook_backlog", "Events that a hook has read and not delivered yet.", labels=("hook",)
+        )
+        for values, count in metrics.backlogs.items():
+            backlog.add_metric(values, count)
+        yield backlog
         yield _counter("leasehold_problems_total", "Requests answered with a problem.", ("code",), metrics.problems)
         attempts = "Attempts to reach a receiver, by their outcome."
         yield _counter("leasehold_webhooks_total", attempts, ("hook", "outcome"), metrics.webhooks)
@@ -78,6 +91,29 @@ class Exposition(Collector):
         yield histogram("leasehold_hold_seconds", "How long leases were held.", PLACE, metrics.holds)
         yield histogram("leasehold_commit_batch_size", "Commands in one transaction.", (), metrics.sizes)
         yield histogram("leasehold_commit_seconds", "How long one transaction took.", (), metrics.commits)
+
+
+def _of_the_store(state: StoreState) -> Iterator[Metric]:
+    gauges: tuple[tuple[str, str, Mapping[Labels, float]], ...] = (
+        ("leasehold_leases_held", "Leases held, of the whole store.", state.held),
+        ("leasehold_oldest_hold_seconds", "For how long the oldest lease is held.", state.holds),
+        ("leasehold_oldest_wait_seconds", "For how long the oldest request waits.", state.waits),
+    )
+    for name, says, values in gauges:
+        family = GaugeMetricFamily(name, says, labels=PLACE)
+        for labels, value in values.items():
+            family.add_metric(labels, value)
+        yield family
+    trip = GaugeMetricFamily("leasehold_store_round_trip_seconds", "How long one read of the store took.")
+    trip.add_metric((), state.round_trip)
+    yield trip
+
+
+def _requests(counted: Histogram) -> Metric:
+    """Return the latency of requests, by the route of their verb and the status of their answer."""
+    return histogram(
+        "leasehold_http_request_seconds", "How long requests took, waits included.", ("route", "status"), counted
+    )
 
 
 def _counter(name: str, says: str, labels: Labels, counts: Mapping[Labels, int]) -> Metric:

@@ -28,6 +28,7 @@ SCHEME_LONGEST = 32
 LABELS_KEPT = 1_000
 WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
+REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0, 60.0)
 COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0)
 SIZE_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024)
 COUNTED: Final = {
@@ -39,6 +40,7 @@ COUNTED: Final = {
     "forced": "leasehold_forced_total",
     "released": "leasehold_releases_total",
     "queued": "leasehold_waits_total",
+    "trespass": "leasehold_trespasses_total",
 }
 """Which counter an event of each kind belongs to."""
 CODES: Final = {"refused": "held", "timeout": "timeout"}
@@ -82,6 +84,21 @@ class Histogram:
         series[-1] += value
 
 
+class StoreState:
+    """What the store has at a scrape, by space and scheme; on several servers each one tells the same."""
+
+    def __init__(
+        self, held: dict[Labels, int], holds: dict[Labels, float], waits: dict[Labels, float], round_trip: float
+    ) -> None:
+        self.held = held
+        self.holds = holds
+        """The age of the oldest lease, in seconds."""
+        self.waits = waits
+        """The age of the oldest waiting request, in seconds."""
+        self.round_trip = round_trip
+        """Seconds that one read of the store took."""
+
+
 class Metrics:
     """The counters and histograms of one server."""
 
@@ -93,12 +110,18 @@ class Metrics:
         """By code."""
         self.webhooks: dict[Labels, int] = {}
         """By hook and outcome."""
+        self.backlogs: dict[Labels, int] = {}
+        """Events that each hook has yet to deliver, of those that it has read."""
         self.handed_on: dict[Labels, int] = {}
         """By outcome."""
         self.lanes = 0
         """How many lanes this server owns."""
         self.waits = Histogram(WAIT_BUCKETS)
         self.holds = Histogram(HOLD_BUCKETS)
+        self.requests = Histogram(REQUEST_BUCKETS)
+        """By verb and status."""
+        self.store_state = StoreState({}, {}, {}, 0.0)
+        """As of the last scrape."""
         self.sizes = Histogram(SIZE_BUCKETS)
         self.commits = Histogram(COMMIT_BUCKETS)
         self._queued: set[Labels] = set()
@@ -117,6 +140,10 @@ class Metrics:
         """Count an attempt to reach a receiver; hooks are few."""
         self.webhooks[hook, outcome] = self.webhooks.get((hook, outcome), 0) + 1
 
+    def backlog(self, hook: str, length: int) -> None:
+        """Note how many events a hook has yet to deliver."""
+        self.backlogs[hook,] = length
+
     def handed(self, outcome: str) -> None:
         """Count a request that was handed on to another server."""
         self.handed_on[outcome,] = self.handed_on.get((outcome,), 0) + 1
@@ -132,7 +159,7 @@ class Metrics:
             counted = COUNTED.get(kind)
             if counted is None:
                 continue
-            labels = self._labels(space, resources[0] if resources else "")
+            labels = self.labels(space, resources[0] if resources else "")
             if kind == "granted":
                 waited = detail.get("waited")
                 if isinstance(waited, int) and waited:
@@ -148,7 +175,8 @@ class Metrics:
             counts = self.counts[counted]
             counts[labels] = counts.get(labels, 0) + 1
 
-    def _labels(self, space: str, name: str) -> Labels:
+    def labels(self, space: str, name: str) -> Labels:
+        """Return the space and the scheme of a name, as they are counted."""
         head, colon, _ = name.partition(":")
         known = self._labelled.get((space, head if colon else ""))
         return known if known is not None else self._new_labels(space, names.scheme(name))
@@ -170,7 +198,7 @@ class Metrics:
         """Count waiting requests, with 0 where none waits any more: a series that vanishes looks like a failure."""
         lengths = dict.fromkeys(self._queued, 0)
         for space, name in self._served.queues():
-            labels = self._labels(space, name)
+            labels = self.labels(space, name)
             lengths[labels] = lengths.get(labels, 0) + 1
         self._queued = set(lengths)
         return lengths

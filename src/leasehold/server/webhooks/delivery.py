@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from leasehold.server.webhooks.settings import Hook
 
     Count = Callable[[str, str], None]
+    Backlog = Callable[[str, int], None]
 
 log = logging.getLogger("leasehold.webhooks")
 BACKLOG = 10_000
@@ -45,11 +46,12 @@ _TEMPORARY = (408, 425, 429)
 class Delivery:
     """One hook and its position in the history."""
 
-    def __init__(self, hook: Hook, served: Served, positions: Positions, count: Count) -> None:
+    def __init__(self, hook: Hook, served: Served, positions: Positions, count: Count, backlog: Backlog) -> None:
         self._hook = hook
         self._served = served
         self._positions = positions
         self._count = count
+        self._backlog = backlog
         self._query = served.watched(hook.space, None, None, hook.kinds)
         self._news = asyncio.Event()
         self._at: Cursor = ()
@@ -107,8 +109,10 @@ class Delivery:
                 log.error("webhooks are too far behind: older events are skipped", extra=self._shown())
                 self._count(self._hook.shown, "skipped")
             if not found:
+                self._backlog(self._hook.shown, 0)
                 return
             for number, event in enumerate(found, 1):
+                self._backlog(self._hook.shown, len(found) - number + 1)
                 await self._deliver(event)
                 self._at = moved(self._at, event.seq)
                 if number % SAVE_EVERY == 0:
@@ -160,10 +164,17 @@ class Delivery:
 class Webhooks:
     """All hooks of one server."""
 
-    def __init__(self, served: Served, hooks: Sequence[Hook], positions: Positions, count: Count) -> None:
+    def __init__(
+        self,
+        served: Served,
+        hooks: Sequence[Hook],
+        positions: Positions,
+        count: Count,
+        backlog: Backlog = lambda _hook, _length: None,
+    ) -> None:
         if hooks and not served.has_history:
             raise LeaseholdError("webhooks are sent from the history, and this store keeps none")
-        self._deliveries = [Delivery(hook, served, positions, count) for hook in hooks]
+        self._deliveries = [Delivery(hook, served, positions, count, backlog) for hook in hooks]
         self._tasks: list[asyncio.Task[None]] = []
         for hook, delivery in zip(hooks, self._deliveries, strict=True):
             served.watch(delivery.observe, frozenset(hook.kinds))
