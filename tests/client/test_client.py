@@ -22,6 +22,7 @@ import leasehold
 from leasehold.client import deciding
 from leasehold.client.deciding import KEPT_OPEN, RETRY_AFTER_MOST, SLACK, TRIES, NotSent, PendingCall, Resend
 from leasehold.client.encoding import request
+from leasehold.domain.outcomes import Granted
 from leasehold.errors import Closed, OutcomeUnknown, Unreachable
 from leasehold.requests.calls import Call
 from leasehold.server.api.decoding import decode, decode_query
@@ -461,6 +462,72 @@ def test_only_the_first_copy_says_that_it_is_the_first() -> None:
     own = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "chosen"}), 0.0)
     assert own.next.body is not None
     assert "first" not in own.next.body, "whoever chose it may have sent it before"
+
+
+def granted_body(lease: str) -> dict[str, object]:
+    """What a server answers to an acquire."""
+    told = {
+        "id": lease,
+        "resources": ["x"],
+        "holder": "a",
+        "session": None,
+        "mode": "exclusive",
+        "slots": 1,
+        "fence": 7,
+    }
+    times = {
+        "ttl_seconds": 60,
+        "acquired_at": "2026-11-19T12:00:00Z",
+        "as_of": "2026-11-19T12:00:00Z",
+        "expires_at": "2026-11-19T12:01:00Z",
+    }
+    more = {"expires_in_seconds": 60, "name": None, "reason": None, "context": None, "space": "default", "slots": 1}
+    return {"lease": {**told, **times, **more}, "token": "t", "fresh": True}
+
+
+def waited() -> PendingCall:
+    """An acquire that was granted after a second in the queue, and is being confirmed."""
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3}), 0.0)
+    again = one.answered(200, granted_body("l1-" + "0" * 32), None, 1.0)
+    assert isinstance(again, Resend)
+    assert (again.request.path, again.pause) == ("/v1/renew", 0.0)
+    assert again.request.body == {"lease": "l1-" + "0" * 32, "token": "t"}
+    return one
+
+
+def test_a_grant_that_was_waited_for_is_renewed_before_the_caller_gets_it() -> None:
+    one = waited()
+    assert isinstance(one.failed(ConnectionResetError(), 1.1), Resend)
+    renewed = granted_body("l1-" + "0" * 32)["lease"]
+    outcome = one.answered(200, {"lease": renewed}, None, 1.2)
+    assert isinstance(outcome, Granted)
+    assert (outcome.token, outcome.lease.fence) == ("t", 7)
+
+
+def test_a_grant_that_was_released_before_it_was_confirmed_is_waited_for_again() -> None:
+    one = waited()
+    lost = {"code": "lost", "message": "gone", "lease": "l1-" + "0" * 32, "reason": "released"}
+    again = one.answered(410, lost, None, 1.5)
+    assert isinstance(again, Resend)
+    assert (again.request.path, again.request.body and again.request.body["wait_seconds"]) == ("/v1/acquire", 1.5)
+    second = one.answered(200, granted_body("l2-" + "0" * 32), None, 1.51)
+    assert isinstance(second, Granted), "it was quick"
+
+
+def test_a_grant_that_cannot_be_confirmed_is_cancelled() -> None:
+    one = waited()
+    for _ in range(TRIES):
+        one.failed(ConnectionResetError(), 1.1)
+    with pytest.raises(Unreachable):
+        one.failed(ConnectionResetError(), 1.1)
+    undoing = one.undo()
+    assert undoing is not None
+    assert next(undoing).path == "/v1/cancel"
+
+
+def test_a_quick_grant_is_not_confirmed() -> None:
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "wait": 3}), 0.0)
+    assert isinstance(one.answered(200, granted_body("l1-" + "0" * 32), None, 0.01), Granted)
 
 
 def test_nor_does_a_wait_that_goes_on() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from leasehold.domain import commands as c
 from leasehold.domain import keys
-from leasehold.domain.outcomes import Done, Granted, Queued, Refused
+from leasehold.domain.outcomes import Done, Granted, Queued, Refused, Renewed
 from leasehold.domain.rules.granting import PICK_UP
 from leasehold.domain.sessions import SessionRenewed
 from leasehold.domain.timestamps import SECOND
@@ -140,6 +140,19 @@ def test_who_goes_away_leaves_it_to_its_own_retry() -> None:
     promise.world.do(c.GiveUp(promise.place, keys.secret_hash("first"), promise.ask().request), THERE)
     assert promise.hold.id == answer.lease.id
     promise.world.do(c.GiveUp(answer.lease.id, keys.secret_hash("second")), ELSEWHERE)
+    assert promise.holds == []
+
+
+def test_a_lease_that_was_renewed_since_is_not_given_up() -> None:
+    promise = Promise(request_id="r")
+    granted = promise.check()
+    assert isinstance(granted, Granted)
+    token, told = keys.secret_hash("first"), granted.lease.expires_us
+    promise.world.advance(SECOND)
+    assert isinstance(promise.world.do(c.Renew(granted.lease.id, c.Proof(token))), Renewed)
+    promise.world.do(c.GiveUp(granted.lease.id, token, None, told), THERE)
+    assert promise.hold.id == granted.lease.id
+    promise.world.do(c.GiveUp(granted.lease.id, token, None, promise.hold.expires_at), THERE)
     assert promise.holds == []
 
 

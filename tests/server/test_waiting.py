@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import select
 import signal
 import socket
 import sqlite3
 import struct
+import time
 from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import leasehold
+from leasehold.server.http.undelivered import WAITED
 from tests.kit.serving import PATIENCE, Reply, Running, check_shape, command_with, read_reply, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+_number = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,12 @@ def settled(server: Running, asked: dict[str, Any]) -> Reply:
     return reply
 
 
+def has_waited() -> None:
+    """Wait until a request that is in the queue now counts as one that waited."""
+    begun = time.monotonic()
+    until(lambda: time.monotonic() > begun + 2 * WAITED)
+
+
 def reset(line: socket.socket) -> None:
     """Go away like a process that was killed: no farewell."""
     line.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
@@ -107,6 +118,7 @@ def test_clients_killed_while_they_are_being_served_hold_nothing(server: Running
         line = server.begin("acquire", wait_for(name, "goner"))
         until(lambda name=name: server.waiting(name))  # type: ignore[misc] # a default
         with server.begin("acquire", wait_for(name, "heir")) as heir:
+            has_waited()
             releasing = server.begin("release", proof)
             reset(line)
             read_reply(releasing)
@@ -119,22 +131,62 @@ def until_written(line: socket.socket) -> None:
     assert select.select([line], [], [], PATIENCE)[0]
 
 
+def unread(server: Running, name: str, holder: str = "goner", **more: object) -> socket.socket:
+    """A connection on which a grant was written after a wait, and not read."""
+    proof = hold(server, name)
+    line = server.begin("acquire", wait_for(name, holder, **more))
+    until(lambda: server.waiting(name) == [holder])
+    has_waited()
+    server.post("release", proof)
+    until_written(line)
+    return line
+
+
+def reset_and_noticed(server: Running, line: socket.socket) -> None:
+    """Reset this connection, and wait until the server would have taken back what was granted on it."""
+    name = f"noticed-{next(_number)}"
+    other = unread(server, name)
+    reset(line)
+    reset(other)
+    until(lambda: server.holders(name) == [])
+
+
+def test_a_grant_is_kept_when_a_network_resets_its_connection(server: Running) -> None:
+    """A reset proves nothing about a client that did not wait: it may have read the grant and be at work."""
+    line = server.begin("acquire", {"resources": "at-work", "holder": "ann"})
+    until_written(line)
+    reset_and_noticed(server, line)
+    assert server.holders("at-work") == ["ann"]
+
+
+def test_a_grant_that_was_renewed_is_kept_when_a_network_resets_its_connection(server: Running) -> None:
+    """A client that waited has renewed its lease, on another connection: it has read the grant."""
+    proof = hold(server, "renewed")
+    line = server.begin("acquire", wait_for("renewed", "ann"))
+    until(lambda: server.waiting("renewed") == ["ann"])
+    has_waited()
+    server.post("release", proof)
+    granted = read_reply(line).json
+    assert server.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"]}).status == 200
+    reset_and_noticed(server, line)
+    assert server.holders("renewed") == ["ann"]
+
+
 @pytest.mark.parametrize("leave", [reset, lambda line: line.close()])
-@pytest.mark.parametrize("wait", [0, 600])
 @pytest.mark.parametrize("way", ["hot", "ordinary"])
 def test_a_grant_that_nobody_read_is_released(
-    server: Running, leave: Callable[[socket.socket], None], wait: int, way: str
+    server: Running, leave: Callable[[socket.socket], None], way: str
 ) -> None:
-    """A client dies with the answer in its hands: its kernel resets the connection."""
-    asked: dict[str, Any] = {"resources": "unread", "holder": "goner", "wait_seconds": wait}
+    """A client that waited dies with the answer in its hands: its kernel resets the connection."""
+    asked: dict[str, Any] = {"resources": "unread", "holder": "goner", "wait_seconds": 600}
     key = None
     if way == "ordinary":  # whoever shows a session is served the other way
         key = server.post("sessions", {"ttl_seconds": 600, "holder": "goner"}).json["credential"]
-    proof = hold(server, "unread") if wait else None
+    proof = hold(server, "unread")
     line = server.begin("acquire", asked, key=key)
-    if proof is not None:
-        until(lambda: server.waiting("unread") == ["goner"])
-        server.post("release", proof)
+    until(lambda: server.waiting("unread") == ["goner"])
+    has_waited()
+    server.post("release", proof)
     until_written(line)
     assert server.holders("unread") == ["goner"]
     leave(line)
@@ -146,25 +198,19 @@ def test_a_grant_that_nobody_read_is_released(
 def test_a_grant_that_was_read_stays_when_its_connection_is_closed(server: Running) -> None:
     with server.begin("acquire", wait_for("read", "ann")) as line:
         assert read_reply(line).status == 200
-    unread = server.begin("acquire", wait_for("unread-later", "bob"))
-    until_written(unread)
-    unread.close()
+    unread(server, "unread-later", "bob").close()
     until(lambda: server.holders("unread-later") == [])  # it left later, and was noticed
     assert server.holders("read") == ["ann"]
 
 
 def test_a_grant_is_kept_for_a_client_that_retries_at_once(patient: Running) -> None:
     """A connection that was reset on the way: the same request comes again, and finds what it was given."""
-    line = patient.begin("acquire", wait_for("again", "ann", request_id="once"))
-    until_written(line)
-    line.close()
+    unread(patient, "again", "ann", request_id="once").close()
     for _ in range(3):  # by now the server has seen that the connection is gone
         assert patient.holders("again") == ["ann"]
     granted = patient.post("acquire", wait_for("again", "ann", request_id="once")).json
     assert granted["fresh"] is False
-    other = patient.begin("acquire", wait_for("again-later", "bob"))
-    until_written(other)
-    other.close()
+    unread(patient, "again-later", "bob").close()
     until(lambda: patient.holders("again-later") == [])
     assert patient.holders("again") == ["ann"]
     assert patient.post("renew", {"lease": granted["lease"]["id"], "token": granted["token"]}).status == 200
@@ -172,9 +218,9 @@ def test_a_grant_is_kept_for_a_client_that_retries_at_once(patient: Running) -> 
 
 def test_a_grant_before_another_request_was_heard(server: Running) -> None:
     """Whoever asks something else has read what it was told before, even if the end is abrupt."""
-    line = server.begin("acquire", wait_for("heard", "ann"))
+    line = unread(server, "heard", "ann")
     assert read_reply(line).status == 200
-    again = server.begin("acquire", wait_for("heard-2", "ann"))
+    again = unread(server, "heard-2", "ann")
     line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     until_written(line)
     reset(line)

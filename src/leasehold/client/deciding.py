@@ -11,7 +11,7 @@ from leasehold.client.encoding import HttpRequest, again, request
 from leasehold.client.unexpected import NoServer, ProxyRefused
 from leasehold.domain import keys
 from leasehold.domain.leases import Queue
-from leasehold.domain.outcomes import Released, TimedOut
+from leasehold.domain.outcomes import Granted, Released, TimedOut
 from leasehold.errors import LeaseholdError, OutcomeUnknown, Unreachable
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ _ANYBODY = HttpRequest("GET", "/healthz", None)
 _UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """Raised while an answer is decoded that is not of the expected shape."""
 HUNG_UP = "the server closed the connection"
+CONFIRMED_AFTER = 0.03
+"""Seconds of waiting after which a grant is renewed once before the caller gets it. If the connection of a client that
+waited is reset, the server releases the grant, which the client may never have read, unless it was renewed (ADR 19).
+Less than the server's `undelivered.WAITED`: it sees less of the wait."""
 UNDO_WITHIN = 5.0
 """Seconds within which a request is cancelled whose answer could not be read."""
 
@@ -75,7 +79,10 @@ class PendingCall:
     """
 
     __slots__ = (
+        "_acquire",
         "_asked",
+        "_begun",
+        "_granted",
         "_is_once",
         "_is_there",
         "_may_hold",
@@ -105,10 +112,15 @@ class PendingCall:
         """True if a request was sent whose answer did not arrive."""
         self._may_hold = False
         """True if an acquire was sent whose answer could not be read: it may have been granted."""
+        self._begun = now
+        self._granted: Granted | None = None
+        """A grant that was waited for, while it is being confirmed."""
         self._silences_most = max(SILENCES, servers)
         self._is_there = now - heard_at < HEARD
         """True if the last request was answered."""
         self._asked = self.next = asked = request(call)
+        self._acquire: tuple[HttpRequest, float | None] = (asked, None)
+        """The request for that grant, with the end of its wait."""
         self.time_out = self._slack
         """Seconds to wait for the answer to `next`."""
         self._wait_until: float | None = None
@@ -152,7 +164,11 @@ class PendingCall:
 
     def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
         if status < 400:
+            if self._granted is not None:
+                return self._granted._replace(lease=decoding.answer("renew", body).lease)
             outcome = decoding.answer(self._verb, body)
+            if self._wait_until is not None and now - self._begun > CONFIRMED_AFTER and isinstance(outcome, Granted):
+                return self._confirm(outcome, now)
             if (
                 self._was_lost
                 and isinstance(outcome, Released)
@@ -168,10 +184,24 @@ class PendingCall:
         if may_pass and self._tries < TRIES and not (self._is_once and code == "outcome_unknown"):
             self._was_lost = self._was_lost or code == "outcome_unknown"
             return self._again(now, retry_after)
+        if self._granted is not None:
+            return self._wait_again(now) if code == "lost" else self._granted
         if code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until:
             asked = (self._asked.body or {})["resources"]  # a copy of this request timed out, and its answer was lost
             return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
         return decoding.refusal(body)
+
+    def _confirm(self, granted: Granted, now: float) -> Resend:
+        """Renew what was waited for, so that the server knows that it was received."""
+        self._granted, self._acquire = granted, (self._asked, self._wait_until)
+        self._asked = HttpRequest("POST", "/v1/renew", {"lease": granted.lease.id, "token": granted.token})
+        self._wait_until, self._tries = None, 0
+        return self._once_more(now, 0.0)
+
+    def _wait_again(self, now: float) -> Resend:
+        """Send the acquire again: its grant was released before it was confirmed."""
+        (self._asked, self._wait_until), self._granted, self._begun = self._acquire, None, now
+        return self._once_more(now, 0.0)
 
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:
         """Return the retry after a broken connection or a time-out, which is safe; raise if it is time to give up."""
@@ -215,10 +245,11 @@ class PendingCall:
         the time for all of them, is over.
         No caller has the token of a lease that was granted: it would block others for its whole TTL.
         """
-        if not self._may_hold or self._asked.secret is None:
+        asked = self._asked if self._granted is None else self._acquire[0]
+        if not self._may_hold or asked.secret is None:
             return None  # or the caller chose the request_id, and can retry or cancel it
         self.time_out = min(self._slack, UNDO_WITHIN)
-        return _giving_up(self._asked)
+        return _giving_up(asked)
 
     def _again(self, now: float, retry_after: float | None) -> Resend:
         self._tries += 1

@@ -99,6 +99,8 @@ class GiveUp(Noun):
     token: str
     request: str | None = None
     """Key of the request record, if there is one: it knows the lease that became of the waiter."""
+    expires: int | None = None
+    """When the lease ended as the caller was told: if it ends later now, the caller has renewed it, and keeps it."""
 
 
 class StartSession(Noun):

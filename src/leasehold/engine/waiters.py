@@ -382,7 +382,8 @@ def give_up(id_: str, pending: Pending) -> c.GiveUp:
     command = pending.command.acquire if isinstance(pending.command, c.Steal) else pending.command
     if not isinstance(command, c.Acquire):
         raise TypeError(f"only an acquire has a place or a lease to give up, not {command}")
-    return c.GiveUp(id_, command.ask.tokens[0], command.ask.request)
+    told = pending.outcome.lease.expires_us if isinstance(pending.outcome, Granted) else None
+    return c.GiveUp(id_, command.ask.tokens[0], command.ask.request, told)
 
 
 def _how_it_ended(event: Event, wait: WaitingRequest) -> Outcome:

@@ -186,13 +186,15 @@ def _given(draft: Draft, id_: str) -> Waiter | Hold | None:
 
 
 def give_up(draft: Draft, command: GiveUp) -> Outcome:
-    """Give up what was asked for with this token; a retry with another token keeps it."""
+    """Give up what was asked for with this token; a retry with another token keeps it, and so does a renewal."""
     entry = _given(draft, command.id)
     if entry is None and command.request is not None:
         known = draft.record(command.request).notes.get(REQUEST)
         entry = _given(draft, known.became) if isinstance(known, Request) and known.became is not None else None
     if entry is None or entry.ask is None or command.token not in entry.ask.tokens:
         return Done()
+    if isinstance(entry, Hold) and command.expires is not None and entry.expires_at > command.expires:
+        return Done()  # it was renewed since: its caller has it
     others = tuple(token for token in entry.ask.tokens if token != command.token)
     if others:
         draft.put(keys.home(entry.id), entry._replace(ask=entry.ask._replace(tokens=others)))

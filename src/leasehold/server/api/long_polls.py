@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.leases import Blocker, Queue, as_held
@@ -40,12 +41,14 @@ HOLDERS_SHOWN = 8
 class LongPoll:
     """How long one operation may wait."""
 
-    __slots__ = ("is_drawn", "polls", "terms", "until")
+    __slots__ = ("is_drawn", "polls", "since", "terms", "until")
 
     def __init__(self, polls: LongPolls, terms: dict[str, Any]) -> None:
         self.polls = polls
         self.terms = terms
         """The arguments for the engine."""
+        self.since = time.monotonic()
+        """When the request came."""
         self.until = 0.0
         """Until when its connection is kept open, on the loop's clock."""
         self.is_drawn = False

@@ -23,7 +23,7 @@ from leasehold.server.http import bodies
 from leasehold.server.http.bodies import BODY_BYTES
 from leasehold.server.http.connection_limit import ConnectionLimit
 from leasehold.server.http.quick import HEAD_END, QUICK, QuickConnection, QuickParser
-from leasehold.server.http.undelivered import PATIENCE, SOON, is_on_its_way
+from leasehold.server.http.undelivered import PATIENCE, SOON, WAITED, is_on_its_way
 
 if TYPE_CHECKING:
     import asyncio
@@ -117,13 +117,18 @@ class Protocol(HttpToolsProtocol):
         self.stop_timer()
         self.limit.forget(self)
         super().connection_lost(exc)
-        if exc is not None and time.monotonic() - self._quick.answered_at < SOON:
+        if exc is not None and time.monotonic() - self._quick.answered_at < SOON and self._has_waited():
             self._take_back()
         for cycle in (self._active, *(each for each, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
         self._quick.unheard = None
+
+    def _has_waited(self) -> bool:
+        """Return True if what was answered last had waited: then the client may have died meanwhile."""
+        wait = None if self._quick.unheard is None else self._quick.unheard.wait
+        return wait is not None and self._quick.answered_at - wait.since > WAITED
 
     def _take_back(self) -> None:
         """Release what the last answer granted, which was not received, unless a retry asks for it in time."""
