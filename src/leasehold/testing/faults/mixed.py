@@ -48,7 +48,7 @@ class Course(Noun):
     """Seconds that a mishap lasts,"""
     beyond_ttl: float = 0.25
     """but a TTL longer for this part of them."""
-    between: tuple[float, float] = (0.3, 1.5)
+    between: tuple[float, float] = (1.0, 3.0)
     """Seconds between two mishaps."""
     ttl: float = 3.0
     share: float = 0.8
@@ -65,13 +65,14 @@ class MixedRun:
         self._chance = random.Random(course.seed)
         known = MISHAPS[store]
         self._mishaps = {name: known[name] for name in (course.only or known)}
+        self._teams: list[Team] = []
         self.struck: list[tuple[str, int, int]] = []
         """Each mishap, when it began and when all was well again."""
 
     def run(self) -> dict[str, Any]:
         """Run, judge, and return the result; the history is kept if a promise was broken."""
         with self.site:
-            teams, begun = self._teams(), true_clock()
+            teams, begun = self._made_teams(), true_clock()
             for team in teams:
                 team.start()
             try:
@@ -93,12 +94,13 @@ class MixedRun:
             shutil.rmtree(self.site.folder, ignore_errors=True)
         return result
 
-    def _teams(self) -> list[Team]:
+    def _made_teams(self) -> list[Team]:
         course = self.course
         each = 8 if course.clients % 8 == 0 else 1
         workloads = [*(course.workloads or MIXED)]
         plan = TeamPlan(each, workloads, course.ttl, course.share, course.seed)
-        return [Team(self.site, number, plan) for number in range(course.clients // each)]
+        self._teams = [Team(self.site, number, plan) for number in range(course.clients // each)]
+        return self._teams
 
     def _strike(self, targets: Targets) -> None:
         """Strike with one mishap after the other, each kind as often as the others."""
@@ -163,28 +165,31 @@ class MixedRun:
         }
 
     def _faults(self, calls: Sequence[Invocation], ended: int) -> dict[str, Any]:
-        """Return how often each mishap struck, and how long after its end every process of clients had a grant."""
+        """Return how often each mishap struck, and how long after its end every process of clients had a grant.
+
+        `overtaken` counts those after which that had not happened when the next mishap began.
+        """
         told: dict[str, Any] = {}
-        for name, _, healed in self.struck:
-            known = told.setdefault(name, {"times": 0, "recovery_ms": []})
+        nexts = [*(begun for _, begun, _ in self.struck[1:]), ended]
+        for (name, _, healed), following in zip(self.struck, nexts, strict=True):
+            known = told.setdefault(name, {"times": 0, "overtaken": 0, "recovery_ms": []})
             known["times"] += 1
-            recovered = _recovered(calls, healed, ended)
-            if recovered is not None:
+            recovered = _recovered(calls, healed, {team.slot for team in self._teams})
+            if recovered is None or recovered > following:
+                known["overtaken"] += 1
+            else:
                 known["recovery_ms"].append(round((recovered - healed) / 1_000_000))
         return dict(sorted(told.items()))
 
 
-def _recovered(calls: Sequence[Invocation], healed: int, ended: int) -> int | None:
-    """Return when each living team had a first grant of what it asked for after `healed`; None if one had none.
-
-    A team that was stopped, killed or at its end before it had one does not count.
-    """
+def _recovered(calls: Sequence[Invocation], healed: int, slots: set[str]) -> int | None:
+    """Return when the last of these processes had a grant that it asked for after `healed`; None if one never did."""
     first: dict[str, int] = {}
     for call in calls:
-        team = call.client.rpartition("-")[0]
-        if call.kind == "granted" and healed <= call.call and team not in first:
-            first[team] = call.reply or 0
-    return max(first.values()) if first and healed < ended else None
+        slot = call.client.partition(".")[0]
+        if call.kind == "granted" and healed <= call.call and slot not in first:
+            first[slot] = call.reply or 0
+    return max(first.values()) if first.keys() >= slots else None
 
 
 def recorded(locks: leasehold.Locks) -> list[Event]:

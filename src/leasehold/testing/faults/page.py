@@ -85,8 +85,9 @@ def _run_row(result: dict[str, Any]) -> str:
 def _fault_cell(fault: dict[str, Any] | None) -> str:
     if fault is None:
         return "-"
-    took = fault["recovery_ms"]
-    return f"{fault['times']} times, " + (f"{round(median(took)):,} / {max(took):,}" if took else "not measured")
+    took, late = fault["recovery_ms"], fault.get("overtaken", 0)
+    measured = f"{round(median(took)):,} / {max(took):,}" if took else "not measured"
+    return f"{fault['times']} times: {measured}" + (f" ({late} not before the next fault)" if late and took else "")
 
 
 # ------------------------------------------------------------------------------------------------------ the chart

@@ -44,6 +44,11 @@ class Team:
         self.program = self._next()
 
     @property
+    def slot(self) -> str:
+        """What the names of all its processes begin with, up to a dot."""
+        return f"t{self._number}"
+
+    @property
     def name(self) -> str:
         """The name of the team as it is now."""
         return f"t{self._number}.{self._lives}"
