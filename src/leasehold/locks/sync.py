@@ -118,11 +118,9 @@ class Locks(CallDefaults):
 
         Args:
             resources: one name, or several that are taken together or not at all.
-            ttl: how long the lease lives unless it is renewed: seconds, text such as `"5m"`, a `timedelta`, or a
-                `datetime` at which it ends.
+            ttl: how long it lives unless it is renewed: seconds, `"5m"`, a `timedelta`, or a `datetime` as its end.
             wait: how long to wait in the queue; 0 answers at once, True waits for ever.
-            mode: `exclusive`, `shared` (many readers) or `slots`; the default is `slots` with several `slots`, else
-                `exclusive`.
+            mode: `exclusive`, `shared` (many readers) or `slots`, which is the default with several `slots`.
             slots: how many may hold it at the same time: a semaphore.
             any_of: take the first of the resources that is free.
             holder: who holds it; these locks' holder by default.
@@ -156,10 +154,8 @@ class Locks(CallDefaults):
     ) -> Lock:
         """Acquire for the length of a `with` block, and renew meanwhile; the options are those of `acquire`.
 
-        A lock may be entered again once it was left. The TTL is as configured, 30 minutes by default: so long is the
-        resource closed to others if this process dies. `acquire()` and `release()` of the lock do without a block.
-        No grant: `NotAcquired`. Lost: `on_lost(reason)` is called by another thread, and `ensure()` of the `HeldLease`
-        raises `LeaseLost`, as does the end of the block. The block itself goes on: see `HeldLease`.
+        The TTL is as configured, 30 minutes by default. Raises `NotAcquired` if refused. If the lease is lost, another
+        thread calls `on_lost(reason)`, the block goes on (see `HeldLease`), and its end raises `LeaseLost`.
         """
         from leasehold.locks.holding.sync import Lock  # noqa: PLC0415 (one-shot commands do not renew)
 
@@ -235,10 +231,7 @@ class Locks(CallDefaults):
         admin: str | None = None,
         space: str | None = None,
     ) -> Cancelled | Refused:
-        """Withdraw an acquire by its request_id: it leaves the queue, and no delayed copy of it is ever granted.
-
-        Once it is granted, this ends its lease, and is refused without the lease's token, its session or an admin.
-        """
+        """Withdraw an acquire, so that no copy of it is ever granted. To end a granted lease takes proof."""
         outcome: Cancelled | Refused = self._answers.ask(self._call("cancel", locals()))
         return outcome
 
@@ -393,10 +386,7 @@ class Locks(CallDefaults):
         return outcome
 
     def close(self) -> None:
-        """Answer every waiting request and close the store.
-
-        Raises `StoreError` if the waiters could not leave their queues: the store then drops them within 2 s.
-        """
+        """Answer all waiters and close the store. `StoreError`: they leave their queues by themselves, within 2 s."""
         self._answers.close()
 
     def __enter__(self) -> Self:
