@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jsonschema import Draft202012Validator
@@ -161,10 +161,11 @@ def serving(
     env: dict[str, str] | None = None,
     database: Path | None = None,
     command: Sequence[str] = (),
+    log: Path | None = None,
 ) -> Iterator[Running]:
     """A server in this folder, on a database there unless it is elsewhere, until the end of the block."""
     database = database or folder / "locks.db"
-    with start(database, *words, env=env, folder=folder, command=command) as process:
+    with start(database, *words, env=env, folder=folder, command=command, log=log) as process:
         assert process.stdout is not None
         announced = process.stdout.readline()
         assert announced.startswith("Serving "), (announced, process.stderr and process.stderr.read())
@@ -178,18 +179,22 @@ def start(
     env: dict[str, str] | None = None,
     folder: Path | None = None,
     command: Sequence[str] = (),
+    log: Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """The process, whatever becomes of it."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     port = () if "--port" in words else ("--port", "0")
-    with subprocess.Popen(
-        [*(command or COMMAND), "--store", f"sqlite:///{database}", *port, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**settings, **(env or {})},
-        cwd=folder or database.parent,
-    ) as process:
+    with (
+        nullcontext(subprocess.PIPE) if log is None else log.open("w") as errors,
+        subprocess.Popen(
+            [*(command or COMMAND), "--store", f"sqlite:///{database}", *port, *words],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**settings, **(env or {})},
+            cwd=folder or database.parent,
+        ) as process,
+    ):
         try:
             yield process
         finally:

@@ -128,8 +128,16 @@ class Ownership:
                 if peer == self.me:
                     self._leases[lane] = lease.id
                     wanted += [lane] * bool(each.waiting)
+        self._log_changes(owners)
         self.owners = owners
         self._wanted = wanted[:1]
+
+    def _log_changes(self, owners: dict[int, Peer]) -> None:
+        for lane in sorted({*owners, *self.owners}):
+            before, after = self.owners.get(lane), owners.get(lane)
+            if before != after:
+                told = {"owner": after and after.address, "before": before and before.address}
+                log.info("the owner of a lane has changed", extra={"lane": lane, **told})
 
     # ------------------------------------------------------------------------------ spreading the lanes
 

@@ -68,6 +68,8 @@ class ServeOptions(Noun):
     """The address at which other servers of the store reach this one, or `auto` for its own; empty: it owns nothing."""
     peers: tuple[str, ...] = ()
     """The only servers to which requests are handed on; empty: those with https, and those on this machine."""
+    log_format: str = "json"
+    """`json` or `text`."""
 
 
 class HttpServer(uvicorn.Server):
@@ -102,7 +104,7 @@ def serve(options: ServeOptions, announce: Callable[[str, bool], None]) -> None:
 
     Call `announce` with the URL once requests are accepted, and with True if no key is needed.
     """
-    logs.begin()
+    logs.begin(options.log_format)
     tune()
     uvloop.run(_serve(options, announce))
 

@@ -52,6 +52,7 @@ def serve(context: Context) -> int:
         values["webhook_state"] or (state_file(store.url) if hooks else ""),
         values["advertise"] or "",
         tuple(values["peer"]),
+        log_format=values["log_format"],
     )
     serve_on(terms, lambda url, is_open: _announce(context, url, is_open=is_open))
     return DONE

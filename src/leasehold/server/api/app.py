@@ -34,6 +34,7 @@ from leasehold.server.http.bodies import read_body
 from leasehold.server.ops import health
 from leasehold.server.ops.exposition import Exposition
 from leasehold.server.ops.metrics import Metrics
+from leasehold.server.ops.operator_log import REQUEST_ID, OperatorLog, request_id
 from leasehold.server.ops.store_state import StoreLook
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ class App:
         self.rates = Rates(rate)
         self.metrics = Metrics(served)
         self.exposition = Exposition(self.metrics)
+        self.operator_log = OperatorLog(self.metrics)
+        served.watch(self.operator_log.observe, frozenset(("expired", "granted")))
+        served.measure(self.operator_log.measure)
         self.store_look = StoreLook(served, self.metrics)
         self.polls = polls
         polls.watch(self.authenticator)
@@ -164,7 +168,12 @@ async def answer_verb(app: App, route: Route, request: Request) -> Response:
         for each in waited:
             each.cancel()
     request.scope["extensions"][ANSWERED](operation)
-    return problems.respond(app.dispatcher.answer(operation))
+    answered = app.dispatcher.answer(operation)
+    if answered.status == 200:
+        app.operator_log.acted(who, route.verb, operation.arguments, request)
+    elif isinstance(operation.answer, Problem):
+        app.operator_log.refused(operation.answer, request)
+    return problems.respond(answered)
 
 
 async def _leave(app: App, request: Request) -> Response:
@@ -242,11 +251,17 @@ def _paths(app: App) -> list[Path]:
 def _by_method(app: App, handlers: dict[str, Endpoint]) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
-            return await handlers["GET" if request.method == "HEAD" else request.method](request)
+            answered = await handlers["GET" if request.method == "HEAD" else request.method](request)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody will read it
         except Exception as error:  # noqa: BLE001 (answered, and logged if it is a bug)
-            return app.refuse(error)
+            if isinstance(error, Problem):
+                app.operator_log.refused(error, request)
+            answered = app.refuse(error)
+        given = request_id(request)
+        if given is not None:
+            answered.headers[REQUEST_ID] = given
+        return answered
 
     return answer
 

@@ -85,7 +85,7 @@ class Histogram:
 
 
 class StoreState:
-    """What the store has at a scrape, by space and scheme; on several servers each one tells the same."""
+    """Figures of the whole store at a scrape, by space and scheme; every server of a store has the same."""
 
     def __init__(
         self, held: dict[Labels, int], holds: dict[Labels, float], waits: dict[Labels, float], round_trip: float
@@ -130,7 +130,6 @@ class Metrics:
         self._labelled: dict[tuple[str, str], Labels] = {}
         """Labels by space and scheme: they do not change once they were given."""
         served.watch(self.observe)
-        served.measure(self.measure)
 
     def refused(self, code: str) -> None:
         """Count a request that was answered with a problem; codes are few."""

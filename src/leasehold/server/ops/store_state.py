@@ -1,4 +1,4 @@
-"""What the store holds, looked up for a scrape: leases, the oldest hold and wait, and how long a round trip takes."""
+"""Figures of the store, looked up for a scrape: leases, the oldest hold and wait, and how long a round trip takes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StoreLook:
             try:
                 async with asyncio.timeout(SECONDS):
                     self._metrics.store_state = await self._look()
-            except (TimeoutError, LeaseholdError):  # `problems_total` and `/readyz` tell of that
+            except (TimeoutError, LeaseholdError):  # `/readyz` reports it
                 self._metrics.store_state.round_trip = time.monotonic() - begun
             took = time.monotonic() - begun
             self._valid_until = begun + took + max(VALID, took * REST)
