@@ -66,7 +66,8 @@ def _serving(stack: ExitStack, store: str, count: int, *words: str) -> Iterator[
 
 def _owned(store: str, targets: Sequence[Target], lanes: int) -> dict[int, list[str]]:
     """Wait until the lanes are spread; return the spaces of each server, by its port."""
-    share, end = -(-lanes // len(targets)), time.monotonic() + PATIENCE
+    least, most = lanes // len(targets), -(-lanes // len(targets))
+    end = time.monotonic() + PATIENCE
     with leasehold.connect(store) as locks:
         while time.monotonic() < end:
             found = locks.list(space=SERVERS)
@@ -77,7 +78,8 @@ def _owned(store: str, targets: Sequence[Target], lanes: int) -> dict[int, list[
                 if name == "lane":
                     port = int(json.loads(lease.context or "{}")["address"].rpartition(":")[2])
                     owners[port].append(SPACES[int(lane) - 1] if int(lane) else SPACES[0])
-            if sum(map(len, owners.values())) == lanes and all(len(each) <= share for each in owners.values()):
+            counts = [len(each) for each in owners.values()]
+            if sum(counts) == lanes and min(counts) >= least and max(counts) <= most:
                 time.sleep(1.0)  # each server learns it with its next heartbeat
                 return owners
             time.sleep(0.2)

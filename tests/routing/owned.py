@@ -59,11 +59,11 @@ def owners(url: str) -> dict[str, str]:
 
 def settle(servers: Servers, lanes: int = 1) -> None:
     """Wait until each lane has an owner, and no server more than its share."""
-    most = -(-lanes // len(servers.urls))
+    least, most = lanes // len(servers.urls), -(-lanes // len(servers.urls))
 
     def is_settled() -> bool:
         owned = [owned_by(url) for url in servers.urls]
-        return sum(owned) == lanes and max(owned) <= most
+        return sum(owned) == lanes and min(owned) >= least and max(owned) <= most
 
     until(is_settled, "the lanes are spread")
 

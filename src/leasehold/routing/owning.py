@@ -160,11 +160,12 @@ class Ownership:
             self.owners[lane] = self.me
 
     def _begin_move(self) -> None:
-        """Queue for a lane of a server that has more, one at a time."""
-        if self._moving is not None and not self._moving.done():
-            return
+        """Queue for a lane of a server that has more, one at a time; leave the queue once none has."""
         lane = self._to_move()
-        if lane is not None:
+        if self._moving is not None and not self._moving.done():
+            if lane is None:
+                self._moving.cancel()
+        elif lane is not None:
             self._moving = asyncio.get_running_loop().create_task(self._move(lane))
 
     def _to_move(self) -> int | None:
