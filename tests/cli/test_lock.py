@@ -52,6 +52,8 @@ def test_a_conflict_names_what_is_in_the_way_and_for_what_work(shell: Shell) -> 
     assert refused.code == 4
     assert refused.err.startswith("Error: Lock conflict\n  Resource: path:src\n  Owner: bob\n  Expires: ")
     assert refused.err.endswith(" UTC\n  Held as: path:src/auth.rs\n  Work: fix login\n")
+    own = shell.run("lock", "acquire", "--resource", "path:src", holder="bob")
+    assert "  Held as: path:src/auth.rs\n  Yours: go on under that if it is enough, or release it first\n" in own.err
     error = shell.run("lock", "acquire", "path:src", "--json").said["error"]
     said = "Lock on path:src is held by bob, as path:src/auth.rs, for fix login (expires in "
     assert error["message"].startswith(said)

@@ -75,14 +75,16 @@ def _conflict(context: Context, verb: str, resource: str, lock: GriteLock, block
     else:
         context.deny(
             f"Error: Lock conflict\n  Resource: {shown(resource)}\n  Owner: {shown(lock.owner)}\n"
-            + "\n".join([f"  Expires: {_until(lock)}", *_more(resource, lock, blocker)])
+            + "\n".join([f"  Expires: {_until(lock)}", *_more(context, resource, lock, blocker)])
         )
     return output.HELD
 
 
-def _more(resource: str, lock: GriteLock, blocker: Blocker | None) -> list[str]:
+def _more(context: Context, resource: str, lock: GriteLock, blocker: Blocker | None) -> list[str]:
     """Return lines that grite's page lacks: the overlapping name, the work, and how this machine counts the lease."""
     lines = [f"  Held as: {shown(lock.resource)}"] if lock.resource != resource else []
+    if lines and lock.owner == context.holder:
+        lines.append("  Yours: go on under that if it is enough, or release it first")
     lines += [f"  Work: {shown(lock.work)}"] if lock.work else []
     if blocker is None or not sentences.is_quicker_by_the_wall(blocker):
         return lines  # as short as on grite's page
