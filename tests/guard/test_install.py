@@ -189,6 +189,14 @@ def test_closed_if_the_locks_cannot_be_asked(project: Project) -> None:
     assert "is open with --http" in refused
 
 
+@pytest.mark.parametrize("url", ["http://ann:hunter2@h", "https://h/?password=hunter2"])
+def test_no_password_of_a_url_is_written_where_others_read_it(project: Project, url: str) -> None:
+    refused = project.run("install", "claude", "--http", url, code=2)
+    assert "must hold no password" in refused
+    assert "hunter2" not in refused
+    assert project.files() == {}
+
+
 def test_hooks_over_http_are_for_claude_alone(project: Project) -> None:
     project.run("install", "claude", "--http", "http://127.0.0.1:7420", "--policy", "warn")
     hooks = json.loads((project.root / ".claude/settings.local.json").read_text())["hooks"]

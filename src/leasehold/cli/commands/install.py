@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leasehold.cli.output import DONE
 from leasehold.config import paths as places
+from leasehold.config import urls
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.guard import policy as policies
 from leasehold.guard.checking import REQUIRE, known_policy
@@ -115,6 +116,8 @@ def _refuse_what_does_nothing(context: Context, what: str) -> None:
         raise InvalidInput(name, f"is no option for {what}: leave it out")
     if values["http"] and not values["http"].startswith(("http://", "https://")):
         raise InvalidInput("http", "must be the URL of a server, such as http://127.0.0.1:7420")
+    if values["http"] and urls.shown(values["http"]) != values["http"]:
+        raise InvalidInput("http", "must hold no password: others read these files; hooks show LEASEHOLD_API_KEY")
 
 
 def _project() -> Path:
