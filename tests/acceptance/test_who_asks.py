@@ -230,6 +230,7 @@ def test_sub_agents_that_nothing_tells_apart_never_get_two_yeses(place: Place, s
     for number in range(ROUNDS):
         told = place.contest(script, number, env={**SHOWN, "FRESH": "1", "PYTHON": sys.executable})
         assert sorted(each[0] for each in told) == ["0", "4"], number
+        assert "if another agent of your session took it, leave it alone" in "".join(place.why())
 
 
 def test_two_users_of_one_repository_are_two(place: Place) -> None:

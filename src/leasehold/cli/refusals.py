@@ -6,6 +6,7 @@ import os
 
 from leasehold.cli.git_clocks import quicker, watch_lines
 from leasehold.cli.output import clock, quoted, step
+from leasehold.config.identity import GIVEN, CommandIdentity
 from leasehold.domain.keys import is_lease_id
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Deadlock, Held, Lost, Refused, TimedOut
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.domain.leases import Blocker
 
+_LEAVE = "if another agent of your session took it, leave it alone"
 _WORDS = {"held": "holder", "waiting": "before you", "grace": "closed after", "quarantined": "quarantined after"}
 
 
@@ -99,6 +101,10 @@ def _next(outcome: Held | TimedOut, context: Context) -> str:
     held = tuple(dict.fromkeys(each.resource for each in mine))
     if not mine:
         return step("go on with something else, or wait for it", wait) + quicker(outcome, context)
+    if _may_be_of_sub_agent(context):
+        since = clock(mine[0].since_us, mine[0].as_of_us)
+        what = f"{shown(' '.join(held))} is yours since {since}: if you took it yourself, go on under it"
+        return f"Next: {what} (or extend it with `--reentrant`, or release it first); {_LEAVE}"
     if len(mine) < len(outcome.blockers):  # a wait would not end before that
         back = context.suggest("release", *held)
         return f"{step('some of it is yours already, so release that first', back)}\nThen wait for the rest:\n  {wait}"
@@ -141,6 +147,12 @@ def _go_on(outcome: Held | TimedOut, context: Context, first: Blocker, held: tup
     return step(what, context.suggest("release", *held))
 
 
+def _may_be_of_sub_agent(context: Context) -> bool:
+    """True if an agent asks whose sub-agents share its process and its name."""
+    identity = context.identity
+    return isinstance(identity, CommandIdentity) and identity.layer != GIVEN and identity.is_agent
+
+
 def _own(outcome: Held | TimedOut, context: Context) -> list[Blocker]:
     """Return the caller's own leases that are in the way, without those of another process in its session."""
     own = [each for each in outcome.blockers if each.yours or (each.state == "held" and each.lease in context.own)]
@@ -160,7 +172,8 @@ def in_your_own_way(outcome: object, context: Context) -> dict[str, Any] | None:
         said = "is held in part by the `leasehold run` that you are part of: go on under that, and ask for the rest"
         return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
     if len(mine) == len(outcome.blockers):
-        return {"message": on_own_leases(outcome.resources, mine), "yours": True}
+        more = f"; {_LEAVE}" if _may_be_of_sub_agent(context) else ""
+        return {"message": f"{on_own_leases(outcome.resources, mine)}{more}", "yours": True}
     names = " + ".join(dict.fromkeys(each.resource for each in mine))
     said = f"is held by you, as {names}, and by others: release that before you wait for the rest"
     return {"message": f"{' + '.join(outcome.resources)} {said}", "yours": False}
