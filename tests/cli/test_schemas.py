@@ -181,6 +181,10 @@ def admin(ask: Asker) -> None:
     assert ask("keys revoke", key)["code"] == "not_found"
     assert ask("serve --port x")["code"] in ("invalid", "error"), "the latter where the extra is not installed"
     ask("gc")
+    ask("backup copy.db")
+    assert ask("backup copy.db")["code"] == "invalid"
+    ask("restore copy.db --check")
+    assert ask("restore copy.db")["code"] == "invalid"
     ask("lanes")
     assert ask("lanes 4")["code"] == ask("lanes four")["code"] == "invalid"
     ask("doctor")

@@ -162,6 +162,16 @@ def divide(choice: Choice, lanes: int | None = None) -> tuple[int, int]:
         store.close()
 
 
+def back_up(choice: Choice, file: str) -> int:
+    """Copy an embedded store into a new file, while it is in use; return the size. Raises `InvalidInput` for others."""
+    scheme, _, rest = choice.url.partition(":")
+    if scheme != "sqlite":
+        raise InvalidInput("url", f"a {scheme}: store is backed up with its own tools: see docs/how-to/backup.md")
+    from leasehold.stores.sqlite.copying import copy  # noqa: PLC0415 (rare)
+
+    return copy(sqlite_file(rest)[0], file)
+
+
 def lanes_of(store: NetworkStore) -> range:
     """Return the numbers of the lanes that have spaces; none if the store is not divided."""
     return range(1, store.layout.lanes + 1) if store.layout.is_divided else range(0)

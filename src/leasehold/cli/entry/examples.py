@@ -170,6 +170,18 @@ Clean-up also happens by itself; this command does it now.
 examples:
   leasehold gc
 """,
+    "backup": """
+The copy is one file. It is checked as `restore --check` does. Other stores are backed up with their own tools.
+
+examples:
+  leasehold backup leasehold-backup.db
+""",
+    "restore": """
+Your store is not touched. docs/how-to/backup.md says how to restore a backup.
+
+examples:
+  leasehold restore leasehold-backup.db --check
+""",
     "lanes": """
 Only a store on PostgreSQL can be divided anew. Leases stay held. Every server and program that has the store open is
 refused from then on: start them again. Name the store by --url or LEASEHOLD_URL, as its owner.

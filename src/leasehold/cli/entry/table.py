@@ -163,6 +163,20 @@ _VERBS = (
         (MAX_SKEW, *COMMON),
     ),
     CliVerb(
+        "backup",
+        "copy an embedded store into a file, while it is in use",
+        "backup:backup",
+        (CliArgument("file", "the new file"),),
+        COMMON,
+    ),
+    CliVerb(
+        "restore",
+        "check that a backup can be restored",
+        "backup:restore",
+        (CliArgument("file", "the backup"),),
+        (Flag("--check", "restore a copy of it elsewhere, and say what it has"), *COMMON),
+    ),
+    CliVerb(
         "lanes",
         "show how many lanes a store has, or change their number",
         "lanes:lanes",
