@@ -34,7 +34,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser pictures many lint format wheel bench docs prove mutants faults faults-long clean
+.PHONY: help run test check browser pictures many lint format wheel bench docs prove mutants faults faults-long fuzzer clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,11 +58,13 @@ pictures: $(READY) ## take the pictures of the page for the documentation, into 
 many: $(READY) ## measure the page with 5,000 leases and 200 events a second for a minute
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/server/dashboard/test_many.py
 
-lint: $(READY) ## style, types, and who may import whom
+lint: $(READY) ## style, types, who may import whom, and known mistakes of security
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/python $(BIN)/lint-imports --no-logo
+	$(BIN)/python -m bandit --quiet --configfile pyproject.toml --recursive src scripts hatch_build.py
+	@$(BIN)/python scripts/audit.py
 
 format: $(READY) ## let ruff put the code in shape
 	$(BIN)/python -m ruff check --fix .
@@ -88,8 +90,12 @@ prove: $(READY) ## all tests with the long settings: many more runs, steps and k
 mutants: $(READY) ## plant classic bugs one at a time; the tests must catch each
 	$(BIN)/python -m tests.mutants
 
-faults: $(READY) ## 64 clients and mixed faults for 3 minutes on each store (STORE=, SECONDS=: one store, shorter)
+fuzzer: $(READY) # atheris, where there is one for this Python: the fuzzers say loudly that they did not run without it
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python $(INSTALL) --group fuzz || true
+
+faults: fuzzer ## 64 clients and mixed faults for 3 minutes on each store, then the fuzzers (STORE=, SECONDS=: one store, shorter)
 	$(BIN)/python -m leasehold.testing.faults mixed --seconds $(or $(SECONDS),180) $(if $(filter command line,$(origin STORE)),--store $(STORE))
+	$(BIN)/python -m tests.fuzzing --seconds $(or $(SECONDS),60)
 
 faults-long: $(READY) ## the same faults for 30 minutes on each store, and every single fault at full volume: some hours
 	$(BIN)/python -m leasehold.testing.faults mixed --seconds 1800

@@ -82,7 +82,7 @@ def _code(source: str, cached: str) -> CodeType | None:
     numbers = (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF)
     if not data.startswith(_HEAD + b"".join([number.to_bytes(4, "little") for number in numbers])):
         return None
-    code: CodeType = loads(memoryview(data)[16:])  # noqa: S302 (as importlib loads it)
+    code: CodeType = loads(memoryview(data)[16:])  # noqa: S302 (as importlib loads it) # nosec B302
     return code if code.co_filename == source else None  # compiled elsewhere: importlib corrects its file name
 
 

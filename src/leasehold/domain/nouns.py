@@ -88,7 +88,7 @@ else:
     def _constructor(noun):
         """Return the compiled constructor of a noun, which no other kind is as fast as."""
         fields = ", ".join(noun._fields)
-        new = eval(  # noqa: S307 (the words are the fields of our own classes)
+        new = eval(  # noqa: S307 (the words are the fields of our own classes) # nosec B307
             f"lambda cls, {fields}: new_tuple(cls, ({fields},))", {"new_tuple": _new_tuple}
         )
         new.__defaults__ = tuple(noun._field_defaults.values())

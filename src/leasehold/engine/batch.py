@@ -262,7 +262,7 @@ class _Attempt:
             for command in islice(self.commands, len(self.outcomes) + 1, None):
                 try:
                     result = self._step(command)
-                except Exception:  # noqa: BLE001, S112 (it fails again when its turn comes, as its outcome)
+                except Exception:  # noqa: BLE001, S112 (it fails again at its turn, as its outcome) # nosec B112
                     continue
                 if isinstance(result, NeedRecords):
                     wanted.update(dict.fromkeys(result.keys))

@@ -121,7 +121,7 @@ def _make_directory(directory: str, database: str, shared: bool) -> bool:
     try:
         os.mkdir(directory, 0o700)
         if shared:
-            os.chmod(directory, 0o2770)  # noqa: S103 (the group may write the database, too)
+            os.chmod(directory, 0o2770)  # noqa: S103 (the group may write the database, too) # nosec B103
     except FileExistsError:
         pass
     found, file = os.lstat(directory), os.stat(database)
@@ -141,7 +141,7 @@ def _make_fifo(path: str, shared: bool) -> int | None:
         os.close(fd)
         return None
     if shared:
-        os.fchmod(fd, 0o660)
+        os.fchmod(fd, 0o660)  # the group may wake, too # nosec B103
     os.set_blocking(fd, True)
     return fd
 
