@@ -22,6 +22,7 @@ from leasehold.locks.connect import lanes_of
 from leasehold.stores import SERVERS
 from leasehold.stores.etcd import EtcdStore, messages
 from leasehold.stores.postgres import PostgresStore
+from tests.kit.serving import command_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,8 +88,14 @@ def _announced(process: subprocess.Popen[str], log: IO[str]) -> str:
 
 
 @contextmanager
-def servers_on(store: str, opened: Callable[[str], Store], count: int = 3, *words: str) -> Iterator[Servers]:
-    """So many servers, each a process of its own, until the end of the block; `words` are options of each."""
+def servers_on(
+    store: str, opened: Callable[[str], Store], count: int = 3, *words: str, setting: str = ""
+) -> Iterator[Servers]:
+    """So many servers, each a process of its own, until the end of the block; `words` are options of each.
+
+    `setting`: one of their constants is something else, `module.NAME = value`.
+    """
+    command = [*command_with(setting), "--rate", "0"] if setting else COMMAND
     settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(count)]
@@ -96,7 +103,7 @@ def servers_on(store: str, opened: Callable[[str], Store], count: int = 3, *word
         for log in logs:
             port = () if "--port" in words else ("--port", "0")
             started = subprocess.Popen(
-                [*COMMAND, "--store", store, *port, *words], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
+                [*command, "--store", store, *port, *words], stdout=subprocess.PIPE, stderr=log, text=True, env=settings
             )
             processes.append(stack.enter_context(started))
             stack.callback(started.kill)

@@ -21,7 +21,7 @@ from tests.acceptance.servers import OWNERS, Servers, servers_on
 from tests.faults.crowd import Load
 from tests.kit import etcd, postgres
 from tests.kit.flaky import LOSE_ANSWER, LOSE_REQUEST, PASS, flaky
-from tests.routing.owned import handed_on, settle
+from tests.routing.owned import handed_on, owned_by, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +74,26 @@ def test_forwards_that_fail_grant_nothing_twice(kind: str) -> None:
         load.was_told()
         assert sum(map(handed_on, servers.urls))
         assert sum(handed_on(url, "decided_here") for url in servers.urls)
+
+
+def test_servers_of_two_versions_hand_nothing_to_each_other() -> None:
+    """As during an upgrade, one server after the other."""
+    newer = f"leasehold.routing.owning.PROTOCOL = {owning.PROTOCOL + 1}"
+    with ExitStack() as stack:
+        store = stack.enter_context(postgres.schema())
+        old = stack.enter_context(servers_on(store, PostgresStore, 1, *OWNERS))
+        new = stack.enter_context(servers_on(store, PostgresStore, 2, *OWNERS, setting=newer))
+        urls = [*old.urls, *new.urls]
+        until(lambda: sum(map(owned_by, urls)) == 1, "the lane has an owner")
+        with Load(",".join(urls), ttl=60) as load:
+            load.goes_on(TURNS)
+            assert handed_on(*old.urls) == 0
+            for process in old.processes:
+                process.terminate()
+            until(lambda: sum(map(owned_by, new.urls)) == 1, "a newer server owns the lane")
+            until(lambda: sum(map(handed_on, new.urls)), "the newer ones hand on to each other")
+        load.was_safe()
+        load.was_told()
 
 
 def test_a_key_created_a_moment_ago_is_known_to_the_owner() -> None:

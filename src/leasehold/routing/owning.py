@@ -42,7 +42,8 @@ class Peer(Noun):
     address: str
     engine: str
     """Drawn when the server starts: after a restart, a server counts as another one."""
-    protocol: int = PROTOCOL
+    protocol: int
+    """The version of what it sends to other servers."""
 
 
 class Ownership:
@@ -62,7 +63,7 @@ class Ownership:
         """Renews a session without an event in the history; the answer is true if it lives."""
         self._look = look
         self._lanes = {name_of(lane): lane for lane in lanes}
-        self.me = Peer(address, os.urandom(8).hex())
+        self.me = Peer(address, os.urandom(8).hex(), PROTOCOL)
         self.owners: dict[int, Peer] = {}
         """The owner of each lane that has one."""
         self._leases: dict[int, str] = {}
