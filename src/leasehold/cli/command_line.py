@@ -129,6 +129,7 @@ def parse(argv: Sequence[str], verbs: Mapping[str, CliVerb]) -> CommandLine | No
 
 
 def _option(word: str, options: Mapping[str, Flag], values: dict[str, object], given: list[str]) -> bool:
+    """Read an option and its value into `values`. Return False if argparse has to explain what is wrong."""
     flag, equals, value = word.partition("=")
     option = options.get(flag)
     if option is None:

@@ -87,6 +87,7 @@ def _until(it: Blocker) -> str:
 
 
 def _next(outcome: Held | TimedOut, context: Context) -> str:
+    """Return the next step after a request that another lease or waiter blocks."""
     closed = [each.resource for each in outcome.blockers if each.state == "quarantined"]
     if closed:
         what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
@@ -191,6 +192,7 @@ def _how(context: Context) -> str:
 
 
 def _advice(outcome: Refused, context: Context) -> str:
+    """Return the next step after a refusal by its code, with its command; empty if there is none."""
     if outcome.code == "invalid" and (context.verb, outcome.field) == ("session end", "id"):
         return f"\n{step('see which sessions live', context.suggest('session list'))}"
     of_session = _on_session(outcome, context) if outcome.field == "session" else ""

@@ -132,6 +132,7 @@ class AsyncConnection(asyncio.Protocol):
             self.disconnect()
 
     def _read(self, data: bytes, answer: Answer) -> None:
+        """Take the first bytes of an answer. Resolve the request if they are whole; otherwise wait for the rest."""
         end = data.find(END)
         if end < 0:
             if len(data) > HEAD_MOST:
@@ -237,6 +238,7 @@ class AsyncHttpAnswers:
             await drive_async(steps, perform)
 
     async def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
+        """Send the request, again if `PendingCall` says so, until it has an outcome."""
         while True:
             asked_of = self._first
             try:
@@ -286,6 +288,7 @@ class AsyncHttpAnswers:
             await self.ask(call)
 
     async def _exchange(self, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
+        """Send a request on an idle connection or a new one, and keep the connection if it can be used again."""
         base = self._bases[self._first % len(self._bases)]
         connection = self._kept(base) or await self._connected(base)
         if self._closed:  # meanwhile

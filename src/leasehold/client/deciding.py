@@ -163,6 +163,7 @@ class PendingCall:
             return self.failed(why, now)
 
     def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
+        """Return the outcome of an answer, or a `Resend` if its cause may pass."""
         if status < 400:
             if self._granted is not None:
                 return self._granted._replace(lease=decoding.answer("renew", body).lease)

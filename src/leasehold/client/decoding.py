@@ -126,6 +126,7 @@ def _made(kind: str) -> Decoder:
 
 
 def _of_shape(shape: Shape, untold: Mapping[str, Mapping[str, object]]) -> Decoder:
+    """Return the decoder of a shape, which makes the shape's noun from an object of JSON."""
     if shape.model == "tuple":
         (field,) = shape.fields
         listed = decoder(field.kind)

@@ -170,6 +170,7 @@ class HttpAnswers:
             drive(steps, perform)
 
     def _pursue(self, pending: PendingCall) -> Any:  # noqa: ANN401 (see `ask`)
+        """Send the request, again if `PendingCall` says so, until it has an outcome."""
         todo: Resend = Resend(pending.next, 0.0)
         while True:
             time.sleep(todo.pause)
@@ -212,6 +213,7 @@ class HttpAnswers:
         return answer
 
     def _take(self, base: ServerAddress) -> SyncConnection:
+        """Return an idle connection to this address, or a new one."""
         with self._changing:
             if self._closed:
                 raise Closed(CLOSED)

@@ -49,6 +49,7 @@ def examine(
 
 
 def _about_place(choice: Choice, accept_restore: bool) -> Iterator[Finding]:
+    """Check the store at its URL; if its place was refused, report why, with the way out that the refusal names."""
     if choice.trouble:
         head, command, *_ = choice.trouble.split("\n")
         told, _, way = head.rpartition(". ")
@@ -92,6 +93,7 @@ def _about_identity(choice: Choice, env: Mapping[str, str]) -> Iterator[Finding]
 
 
 def _about_tokens(directory: Path) -> Iterator[Finding]:
+    """Report files of tokens that other users could read."""
     if not directory.is_dir():
         yield Finding("tokens", True, "none are kept")
         return

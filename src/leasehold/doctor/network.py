@@ -160,6 +160,7 @@ def _about_lanes(store: NetworkStore) -> Iterator[Finding]:
 
 
 def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:
+    """Report what a PostgreSQL database allows: its schema, permissions, replication and notifications."""
     yield Finding("schema", True, f"version {facts.schema}")
     if facts.is_read_only:
         yield Finding(

@@ -241,6 +241,7 @@ def meet(one: str, other: str) -> bool:
 
 
 def _meet(one: tuple[Part, ...], other: tuple[Part, ...]) -> bool:
+    """Return True if some path matches both. Search the pairs of positions in the two lists of parts."""
     is_one_file, is_other_file = _is_file(one), _is_file(other)
     ways = [(0, 0)]
     seen = {(0, 0)}

@@ -129,6 +129,7 @@ def _attempt(
     closing: Closing,
     keys: list[str],
 ) -> Steps[BatchResult]:
+    """Run the commands in one transaction: decide them, let `closing` add housekeeping, and commit."""
     networked: NetworkTransaction | None = None
     if is_networked(store):
         transaction: Transaction = (networked := store.begin())

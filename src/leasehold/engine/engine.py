@@ -186,6 +186,7 @@ class Engine:
         return len(asked)
 
     def _turn(self, asked: list[Pending]) -> Steps[None]:
+        """Settle what is in doubt, decide the requests and what is due in one batch, and answer them."""
         now = self._clock()
         extra: list[c.Command] = []
         sweeps_all = self._cleanup is not None and self._cleanup.sweeps
@@ -237,6 +238,7 @@ class Engine:
     # --------------------------------------------------------------------------------------- answers
 
     def _answer(self, asked: list[Pending], extra: list[c.Command], result: BatchResult) -> None:
+        """Resolve every request of a committed batch, and wake the other processes that it concerns."""
         # Waiters first: they have work to do, while a caller that released needs only the answer. Then other processes.
         try:
             if self._waiters is not None:

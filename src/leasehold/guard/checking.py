@@ -186,6 +186,7 @@ def _verdict(
     owner: LeaseOwner,
     policy: str,
 ) -> Verdict:
+    """Judge a path by the leases that overlap it and by the policy."""
     own = tuple(lease for lease in leases if owner.owns(lease))
     others = tuple(lease for lease in leases if not owner.owns(lease))
     goes_on = policy == WARN

@@ -167,6 +167,7 @@ def history(store: Store, query: dict[str, object]) -> tuple[Event, ...]:
 
 
 def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspection:
+    """Return the state of a resource: its leases, closures and queue, by overlap."""
     for claim in claims:  # a lease that expired may be closed by now, although no sweep has written that yet
         lapse(draft, claim.node)
         load(draft, claim.mode, draft.record(claim.node).holds.values())

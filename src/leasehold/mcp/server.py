@@ -117,6 +117,8 @@ def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServe
 
 
 def _resources(server: MCPServer[Any]) -> None:
+    """Register the resources that a client can read: every lease, and the state of one name."""
+
     @server.resource("lock://active", title="Every lock that is held now", mime_type="application/json")
     async def active() -> str:
         found = await ask(PARTY.get(), "list", {"space": None, "holder": None, "resource": None})

@@ -89,6 +89,7 @@ def serve(choice: Choice, holder: str | None, space: str, session: str | None) -
 
 
 async def _serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
+    """Serve one client on standard input and output. When it goes away, end the waits and sessions, then close."""
     locks = await aconnect(choice, holder=holder, space=space)
     sessions = McpSessions(locks, given={} if session is None else {locks.holder: session})
     client = StdioParty(locks, sessions, choice)

@@ -70,6 +70,8 @@ def register(server: MCPServer[Any], handlers: ToolHandlers) -> None:
 
 
 def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
+    """Register the tools that acquire and release."""
+
     @server.tool(title="Acquire a lock", annotations=_hints())
     async def acquire_lock(
         *,
@@ -93,6 +95,8 @@ def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
 
 
 def _register_waiting(server: MCPServer[Any], handlers: ToolHandlers) -> None:
+    """Register the tool that waits in a queue."""
+
     @server.tool(title="Wait for a lock", annotations=_hints())
     async def wait_for_lock(
         ctx: Context[Any, Any],
@@ -128,6 +132,8 @@ def _register_waiting(server: MCPServer[Any], handlers: ToolHandlers) -> None:
 
 
 def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
+    """Register the tools that renew, update and force."""
+
     @server.tool(title="Release a lock", annotations=_hints())
     async def release_lock(
         resource: Target,
@@ -157,6 +163,7 @@ def _register_keeping(server: MCPServer[Any], handlers: ToolHandlers) -> None:
 
 
 def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
+    """Register the tools that only read."""
     looks = _hints(reads=True)
 
     @server.tool(title="Check a lock", annotations=looks)

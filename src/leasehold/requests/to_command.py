@@ -129,6 +129,7 @@ def _start_session(
     space: object,
     authority: calls.Authority | None = None,
 ) -> Order:
+    """Make the command that starts a session, with a new id and secret unless the caller gave them."""
     chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
     id_, secret = checks.credential(chosen)
     where = checks.space(space)
@@ -207,6 +208,7 @@ def _steal(
     authority: calls.Authority | None = None,
     **asked: object,
 ) -> Order:
+    """Make the command of a steal: an acquire with an admin's name and reason."""
     why = checks.text(reason, "reason", 1024)
     token = draw()
     command = checks.acquire({**asked, "reason": why}, settings, token, engine, authority=authority)

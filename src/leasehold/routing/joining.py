@@ -68,6 +68,7 @@ def _collected(found: list[Any], _call: Call) -> object:
 
 
 def _graph(found: list[Any], call: Call) -> object:
+    """Join the graphs of all lanes: the edges that wait longest, with the agents at their ends."""
     limit = call.arguments["limit"]
     edges = sorted((edge for part in found for edge in part.edges), key=lambda edge: edge.since_us)
     ends = {end for edge in edges[:limit] for end in (edge.waiter, edge.blocker)}

@@ -110,6 +110,7 @@ def serve(options: ServeOptions, announce: Callable[[str, bool], None]) -> None:
 
 
 async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -> None:
+    """Serve until a signal ends the process. Raise `InvalidInput` if others could reach a server without keys."""
     served = await open_served(options.store)
     try:
         loopback = is_loopback(options.host)
@@ -185,6 +186,7 @@ async def owning(served: Served, options: ServeOptions, app: App, url: str) -> A
 
 
 def _config(options: ServeOptions, app: App) -> uvicorn.Config:
+    """Return uvicorn's configuration, with the certificate already loaded."""
     config = uvicorn.Config(
         asgi(app),
         http=protocol_for(app),

@@ -78,6 +78,7 @@ def _granted(section: Observation, resources: tuple[str, ...], number: int) -> E
 
 
 def _fences(sections: Iterable[Observation], hierarchical: frozenset[str]) -> list[Violation]:
+    """Report sections whose fence is not larger than that of an earlier one in conflict."""
     found = []
     seen: dict[tuple[str, int], Observation] = {}
     newest: dict[tuple[str, str], dict[tuple[str, int], Observation]] = {}

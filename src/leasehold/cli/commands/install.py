@@ -76,6 +76,7 @@ def _make(ledger: Ledger, change: FileChange | FileMove) -> None:
 
 
 def _changes(context: Context, ledger: Ledger, *, remove: bool) -> Sequence[FileChange | FileMove]:
+    """Return the changes of files that install or remove this target."""
     what = context.values["what"]
     if what not in WHAT:
         raise InvalidInput("what", f"must be one of {', '.join(WHAT)}")

@@ -118,6 +118,7 @@ def renew(context: Context) -> int:
 
 
 def _take(context: Context, verb: str, headline: str) -> int:
+    """Acquire as grite does, whose leases conflict by its own rules. `renew` also shortens a lease."""
     resource = _resource(context)
     context.hint_at_paths([resource])
     rules = context.choice.rules()

@@ -35,6 +35,7 @@ def _with_yours(leases: list[dict[str, Any]], own: Collection[str]) -> list[dict
 
 
 def _inspected(seen: Inspection, own: Collection[str]) -> str:
+    """Return the text of `inspect`: who holds the resource, why it is closed, and who waits."""
     lines = [shown(seen.resource) + (": free" if not seen.leases and not seen.closed else "")]
     for lease in seen.leases:
         work = f" ({shown(lease.name)})" if lease.name else ""

@@ -112,6 +112,7 @@ def _as_utf8(uri: str) -> str:
 
 
 def _ask(verb: str, key: str, given: str, env: Mapping[str, str]) -> llama.LlamaReply:
+    """Run the verb at a server or on an embedded store. Without a secret, the process is the actor."""
     from leasehold.config import settings as config  # noqa: PLC0415
     from leasehold.locks.connect import is_served  # noqa: PLC0415
 

@@ -119,6 +119,7 @@ class RunCommand:
         return self._finish(returncode)
 
     def _finish(self, returncode: int | None) -> int | None:
+        """Release the lease with the outcome of the command. Return the exit code, or None if the lease was lost."""
         code = None if returncode is None else 128 - returncode if returncode < 0 else returncode
         status, error = ("completed", None) if code == 0 else ("failed", f"exit code {code}")
         run_lease = self._run_lease

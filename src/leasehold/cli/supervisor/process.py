@@ -74,6 +74,7 @@ class SupervisedProcess:
     # ------------------------------------------------------------------------------------------- starting
 
     def _start(self) -> int:
+        """Start the command in a process group of its own, with the terminal if this command has it. Return its pid."""
         # Until the child has become the command, a signal must neither be lost there nor run our handlers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._wakeups.signals)
         try:

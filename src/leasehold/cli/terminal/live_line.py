@@ -98,6 +98,7 @@ class WaitingLine:
         return mine.position if mine else 0
 
     def _show(self, seen: Inspection) -> None:
+        """Show the state of the wait: an event in JSON if it changed, or the line on the terminal, drawn anew."""
         mine = self._mine(seen.waiting)
         if self._events:
             state = {

@@ -231,6 +231,7 @@ def _queue(waiting: list[Waiting]) -> list[str]:
 
 
 def _detailed(it: Details, now: int) -> list[str]:
+    """Return the lines of the view of one lease: its fields, its queue and its latest events."""
     lease = it.lease
     pairs = (
         ("resource", " ".join(lease.resources)),

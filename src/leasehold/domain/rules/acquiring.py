@@ -229,6 +229,7 @@ def _refuse_other_slots(draft: Draft, ask: LeaseRequest) -> Refused | None:
 
 
 def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
+    """Grant the first free option; otherwise refuse, queue, or report the deadlock that waiting would close."""
     ask, actor = command.ask, command.actor
     order = (-command.priority, draft.fence)
     for option in ask.options:
@@ -293,6 +294,7 @@ def _deadlock(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Deadloc
 
 
 def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
+    """Queue the request at each of its nodes. Its first node is the home of the waiter and keeps the request."""
     ask = command.ask
     nodes, modes = nodes_of(ask), modes_of(ask)
     id_ = keys.waiter_id(draft.number(), nodes[0])
@@ -321,6 +323,7 @@ def _enqueue(draft: Draft, command: Acquire, order: tuple[int, ...]) -> Queued:
 
 
 def _tell_queued(draft: Draft, waiter: Waiter, ask: LeaseRequest, *, again: bool) -> Queued:
+    """Record that the request is queued, and return its place."""
     from leasehold.domain.rules.telling import queued  # noqa: PLC0415 (only a request that waits needs it)
 
     answer = queued(draft, waiter, ask)

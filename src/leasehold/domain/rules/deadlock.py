@@ -224,6 +224,7 @@ class _Met:
 def _shortest_way_back(
     actor: str, graph: dict[str, Sequence[Wait]], live: set[str], first: Sequence[Wait]
 ) -> tuple[str, ...] | None:
+    """Search breadth-first, along needs that cannot be met, for a path from the actor to itself."""
     paths: dict[str, tuple[str, ...]] = {actor: (actor,)}
     frontier = [actor]
     met = _Met(live)

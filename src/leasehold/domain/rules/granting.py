@@ -246,6 +246,7 @@ def _slots_at(claim: Claim, ask: LeaseRequest) -> int:
 
 
 def _note_grant(draft: Draft, home: Hold, ask: LeaseRequest, told: dict[str, object] | None) -> None:
+    """Note the lease at its actor, drop the actor's intent, and record the event."""
     draft.put(home.actor, Ref(home.id))
     draft.discard(home.actor, WISH)
     detail: dict[str, object] = {
@@ -315,6 +316,7 @@ def settle(draft: Draft) -> None:
 
 
 def _serve(draft: Draft, node: str) -> None:
+    """Serve the first waiter of a node that can move: grant, turn away or send back. Check the node again then."""
     for waiter in draft.record(node).waiters:
         ask = waiting_for(draft, waiter)
         if not is_alive(draft, waiter) or not _lives(draft, waiter, ask):

@@ -97,6 +97,7 @@ def _is_blocked_by_own(
     shown: tuple[str, ...],
     order: tuple[int, ...] | None,
 ) -> bool:
+    """Return True if the caller's own leases, and nothing else, stand in the way of this option."""
     is_blocked = False
     for claim in option.claims:
         for hold in holds_in_the_way(draft, claim.node, claim.mode, ask.slots, option.resources):

@@ -70,6 +70,7 @@ def picture(draft: Draft, actors: Sequence[str], space: str | None, most: int) -
 
 
 def _places(graph: _Seen, actor: str) -> Iterable[_Place]:
+    """Yield the actor's places in queues, and its intent as a place behind all others."""
     if not graph.lives(actor):
         return
     for waiter, ask in graph.waiters(actor):
@@ -91,6 +92,7 @@ def _places(graph: _Seen, actor: str) -> Iterable[_Place]:
 
 
 def _edges(graph: _Seen, place: _Place) -> list[Edge]:
+    """Return an edge from this place to each rival that blocks it; none if one of its options is free."""
     graph.noted.clear()
     if not all(graph.choices(place.actor, place.options, place.slots, place.order)):
         return []  # one of its options is free: it waits for no actor, only for the next turn

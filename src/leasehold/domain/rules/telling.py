@@ -92,6 +92,7 @@ def _overlapping(ask: LeaseRequest, asked: tuple[str, ...]) -> str:
 
 
 def _by_waiter(draft: Draft, waiter: Waiter, yours: bool, asked: tuple[str, ...]) -> Blocker:
+    """Return a waiter that is ahead as a blocker."""
     draft.require([home(waiter.id)])
     ask = waiting_for(draft, waiter)
     return Blocker(

@@ -87,6 +87,7 @@ def before_edit(paths: tuple[Resource, ...], terms: HookTerms) -> Deciding:
 
 
 def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]) -> Deciding:
+    """Take or check each path in turn; the first one that is in the way decides."""
     note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):

@@ -48,6 +48,7 @@ def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
 
 
 def _before(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
+    """Decide about a tool call before it runs: the MCP lock tool, a shell command, or an edit."""
     if occasion.lock_tool:
         return _named(terms)
     if occasion.command:

@@ -67,6 +67,7 @@ def steps(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[
 
 
 def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
+    """Decide about a tool call before it runs, and note what it may write if it is allowed."""
     if call.lock_tool:
         return Decision(agent_id=terms.holder)
     cwd = call.cwd or found[0].root

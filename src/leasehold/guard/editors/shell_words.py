@@ -177,6 +177,7 @@ class _Reader:
         return draft.word()
 
     def _part(self, draft: _Draft) -> None:
+        """Read the next piece of a word: plain text, a quoted part, or an expansion."""
         self._budget.spend()
         one = self.text[self._at]
         if run := self._take(_RUN):
@@ -207,6 +208,7 @@ class _Reader:
             self._at = end + 1
 
     def _double(self, draft: _Draft) -> None:
+        r"""Read a part in double quotes, in which `\\`, `$` and backticks keep their meaning."""
         self._at += 1
         draft.quote("")
         while self._at < len(self.text):
@@ -228,6 +230,7 @@ class _Reader:
         self._give_up()
 
     def _dollar(self, draft: _Draft, *, is_quoted: bool = False) -> None:
+        """Read what `$` begins: a quoted text, a sum, a command, or a variable, whose value is not known."""
         self._at += 1
         after = self.text[self._at : self._at + 1]
         if after == "'" and not is_quoted:

@@ -173,6 +173,7 @@ def _developed(tree: Tree, process: subprocess.Popen[bytes] | None) -> TreePictu
 
 
 def _read(root: str, lines: Iterable[str]) -> TreePicture:
+    """Return the picture of a tree by the lines of `git status --porcelain=v2`."""
     head, left = "", UNTRACKED_MOST
     states: dict[str, State] = {}
     staged: list[str] = []

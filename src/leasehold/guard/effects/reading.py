@@ -53,6 +53,7 @@ def only_reads(command: str) -> bool:
 
 
 def _all_read(tokens: list[Piece]) -> bool:
+    """Return True if every command of this line only reads, redirections included. In doubt, return False."""
     words: list[ShellWord] = []
     before = ""
     for token in [*tokens, "\n"]:

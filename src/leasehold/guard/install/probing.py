@@ -118,6 +118,7 @@ def payload(agent: str, session: str, root: Path) -> dict[str, Any]:
 
 
 def _probe(agent: str, path: Path, words: list[str], root: Path, env: Mapping[str, str]) -> Probed:
+    """Run the hook for an edit by two sessions on a store of its own: it fires if only the second is refused."""
     title = ADAPTERS[agent].title
     with tempfile.TemporaryDirectory() as folder:
         own = {**env, "LEASEHOLD_URL": f"sqlite:///{folder}/locks.db", "XDG_STATE_HOME": folder}

@@ -176,6 +176,7 @@ class Authenticator:
         return principal
 
     async def _read_session(self, token: str, space: str) -> Principal:
+        """Return the principal of a session's credential, within the bounds of the key that started it."""
         try:
             id_, secret = checks.credential(token)
         except InvalidInput:

@@ -41,6 +41,7 @@ class Batch:
         self._count(whole)
 
     def _count(self, _answered: Operation) -> None:
+        """Count an answered call; after the last one, answer the batch."""
         self._left -= 1
         if self._left:
             return

@@ -91,6 +91,7 @@ class McpHttpSessions:
     async def _open(
         self, owner: str, caller: HttpParty, scope: Scope, body: bytes, receive: Receive, send: Send
     ) -> None:
+        """Begin a session with its first request, unless its owner has too many."""
         if len(body) > OPENING_BYTES:
             raise too_large(OPENING_BYTES)
         session = McpHttpSession(owner, body)
@@ -110,6 +111,7 @@ class McpHttpSessions:
     async def _use(
         self, session: McpHttpSession, caller: HttpParty, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        """Answer a request of a known session: end it, or start it again if it rests, and pass the request on."""
         caller.connection = session.id
         self._known.use(session.owner, session)
         self._live.use(session.owner, session)

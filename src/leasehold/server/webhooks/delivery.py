@@ -100,6 +100,7 @@ class Delivery:
                 continue
 
     async def _catch_up(self) -> None:
+        """Deliver every event since the saved position, and save the position along the way."""
         loop = asyncio.get_running_loop()
         while True:
             found, has_gap = await loop.run_in_executor(

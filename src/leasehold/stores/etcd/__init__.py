@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock, get_ident
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from leasehold.domain.entries import EMPTY
 from leasehold.errors import StoreError
@@ -30,7 +30,6 @@ from leasehold.stores.etcd.watching import Watcher
 from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.protocol import NetworkStore
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

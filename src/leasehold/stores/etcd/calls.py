@@ -6,6 +6,7 @@ A call whose answer is lost may have been carried out: a call that changes somet
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from leasehold.domain.nouns import Noun
 from leasehold.errors import Closed, Conflict, OutcomeUnknown, Unreachable
@@ -16,7 +17,6 @@ from leasehold.stores.etcd.health import HEADER, SILENCE, TRANSIENT, member_trou
 from leasehold.stores.etcd.members import TIMEOUT
 from leasehold.stores.etcd.refusals import FINAL, explained
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -96,6 +96,7 @@ class EtcdCalls:
         return bool(self._members.address.user)
 
     def _ask(self, path: str, message: bytes, *, changes: bool) -> Steps[bytes]:
+        """Ask one member after the other, until one answers or all were asked twice."""
         troubles: dict[str, None] = {}
         for _ in range(2 * self._members.count):
             turn = self._members.turn
@@ -155,6 +156,7 @@ class EtcdCalls:
         return None
 
     def _exchange(self, pooled: _PooledConnection, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
+        """Make one call on this connection. Raise `OutcomeUnknown` if a change was sent and not answered."""
         connection = pooled.connection
         authority = "{}:{}".format(*pooled.place)
         try:

@@ -7,6 +7,8 @@ removed within the journal are never written.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.stores.codec import pack
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.due_index import Reminders
@@ -14,7 +16,6 @@ from leasehold.stores.etcd.journal import NOTHING, mark_of
 from leasehold.stores.etcd.large_values import ROOM, removal
 from leasehold.stores.quick_json import encode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -52,6 +53,7 @@ class Checkpoint:
         self._plan()
 
     def _plan(self) -> None:
+        """Choose the oldest entries of the journal whose records can be written, within the limits of a transaction."""
         overlay, names = self._replica.overlay, self._store.names
         first, until = self.folded, overlay.oldest()
         removals = []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.health import member_trouble
 from leasehold.stores.etcd.members import Members
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
 

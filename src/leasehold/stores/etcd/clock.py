@@ -10,11 +10,11 @@ from __future__ import annotations
 import calendar
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import LeaseholdError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

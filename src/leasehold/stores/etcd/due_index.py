@@ -9,13 +9,13 @@ again gets a new reminder. So an older one can go as soon as none of its records
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from leasehold.domain.nouns import Noun
 from leasehold.domain.timestamps import SECOND
 from leasehold.stores.etcd import messages
 from leasehold.stores.quick_json import decode, encode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 

@@ -14,12 +14,12 @@ import time
 from base64 import b64encode
 from contextlib import suppress
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from leasehold.errors import Closed, StoreError, StoreUnsuitable, Unreachable
 from leasehold.stores.etcd.health import SILENCE, TRANSIENT, member_trouble
 from leasehold.stores.etcd.members import TIMEOUT
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, TypeAlias
@@ -72,6 +72,7 @@ class Gateway:
         raise self._members.silent(troubles)
 
     def _ask_the_time(self) -> None:
+        """Ask for etcd's version, for the date in the answer."""
         connection = self._connection()
         asked = time.monotonic()
         try:

@@ -11,6 +11,7 @@ import ssl
 import struct
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from h2.config import H2Configuration
@@ -31,7 +32,6 @@ from hpack import NeverIndexedHeaderTuple
 from leasehold.domain.nouns import Noun
 from leasehold.steps import through
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -165,6 +165,7 @@ class GrpcConnection:
     # ---------------------------------------------------------------------------------------- sending
 
     def _send(self, path: str, token: str, body: bytes) -> Steps[None]:
+        """Send a request as far as flow control allows, step by step."""
         http2 = self._http2
         try:
             self._stream = stream = http2.get_next_available_stream_id()
@@ -268,6 +269,7 @@ class GrpcConnection:
             self._handle(event)
 
     def _handle(self, event: Event) -> None:
+        """Apply an event of HTTP/2 to the call under way."""
         if isinstance(event, DataReceived):
             self._body.append(event.data)
             self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)

@@ -7,10 +7,11 @@ the member has none, or a new one.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.grpc import GrpcConnection
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
 

@@ -6,12 +6,13 @@ the newest down, a page at a time. It writes nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.errors import Conflict
 from leasehold.stores.etcd import large_values, messages, rows
 from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.quick_json import spellings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TypeAlias

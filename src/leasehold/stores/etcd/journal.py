@@ -7,6 +7,7 @@ record, so it does no harm if the record contains some of the changes already.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
@@ -15,7 +16,6 @@ from leasehold.stores import quick_json
 from leasehold.stores.cache import Overlay, entries_of, laid_over
 from leasehold.stores.codec import unpack
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TypeAlias

@@ -5,10 +5,11 @@ A store that is not divided has nothing to create: its first commit writes `meta
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.layout import CONTROL, Layout, other_layout
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.address import EtcdAddress

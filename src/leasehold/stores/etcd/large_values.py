@@ -8,12 +8,12 @@ garbage.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict
 from leasehold.stores.etcd import messages, rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore

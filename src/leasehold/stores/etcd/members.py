@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreError, Unreachable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 

@@ -5,9 +5,10 @@ It knows only the fields that this store uses; it skips others, as protocol buff
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.nouns import Noun
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

@@ -8,10 +8,10 @@ removes it after a second.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from leasehold.stores.etcd import messages, rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.steps import Steps
     from leasehold.stores.etcd import EtcdStore

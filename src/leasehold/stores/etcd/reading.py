@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.errors import StoreError
 from leasehold.stores.etcd import journal, lanes, messages, rows
 from leasehold.stores.etcd.large_values import id_in, is_reference, whole
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.errors import StoreError, StoreUnsuitable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.etcd.address import EtcdAddress
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.entries import EMPTY
 from leasehold.stores.cache import Cache
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import EtcdOverlay, changed, mark_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

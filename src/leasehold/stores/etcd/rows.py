@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
@@ -12,7 +13,6 @@ from leasehold.stores.codec import unpack, unpack_event
 from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.quick_json import decode, encode
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -9,6 +9,8 @@ Everything that may wait is written step by step (see ``leasehold.steps``); any 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.entries import EMPTY, Put, Receipt
 from leasehold.domain.records import apply
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
@@ -21,7 +23,6 @@ from leasehold.stores.etcd.journal import MOST, NOTHING, JournalEntry, encode, m
 from leasehold.stores.etcd.large_values import LargeValues, id_in, is_reference
 from leasehold.stores.protocol import NetworkTransaction
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
@@ -212,6 +213,7 @@ class EtcdTransaction(NetworkTransaction):
     def _write(
         self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int, foreseen: Mapping[str, Record]
     ) -> Steps[None]:
+        """Write the changes as an entry of the journal, the events and the counters, and a checkpoint if one is due."""
         store, replica = self._store, self._replica
         known = replica.cache.records
         unknown = [change.key for change in changes if change.key not in known]
@@ -301,6 +303,7 @@ class EtcdTransaction(NetworkTransaction):
     def _put(
         self, meta: rows.Meta, operations: list[bytes], spilled: LargeValues, checkpoint: Checkpoint | None
     ) -> Steps[None]:
+        """Commit these operations if no other store has committed. Note a doubt if the answer is lost."""
         names = self._store.names
         operations = [messages.put(names.meta, rows.meta_data(meta)), *operations, *spilled.marks]
         operations += checkpoint.operations if checkpoint is not None else []

@@ -6,11 +6,11 @@ import http.client
 import threading
 import time
 from base64 import b64decode
+from typing import TYPE_CHECKING
 
 from leasehold.errors import LeaseholdError
 from leasehold.stores.etcd.gateway import shut_down
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

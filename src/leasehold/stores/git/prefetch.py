@@ -43,6 +43,7 @@ class Prefetch:
         return [key for key in found if key not in keys][:MOST]
 
     def _related_to(self, key: str) -> Iterable[str]:
+        """Yield keys that a request on this record is likely to need as well, by the copy fetched last."""
         try:
             with open(self._path(refs.of_key(key)), encoding="ascii") as file:
                 oid = file.read().strip()

@@ -110,6 +110,7 @@ class Snapshot:
         raise AssertionError("the last attempt never raises Torn")
 
     def _fetch_once(self, specs: Sequence[str], wanted: Sequence[str], *, is_last: bool) -> list[str]:
+        """Fetch the head and these refs. Raise `Torn` if they are not of one moment: the caller fetches again."""
         store = self._store
         found = store.remote.fetch([refs.exact(refs.HEAD), *specs])
         at = store.observer.now()  # after the fetch: a sighting must not precede the push

@@ -120,6 +120,7 @@ class GitTransaction(NetworkTransaction):
         raise Conflict("the records have to be fetched first")
 
     def _push(self, changes: Sequence[Put | Drop], fence: int) -> None:
+        """Write the changes and the new head as commits, and push them all by compare-and-swap, or none."""
         store, snapshot = self._store, self._snapshot
         self._check_broken_off()
         keys = [change.key for change in changes if not _is_receipt(change)]

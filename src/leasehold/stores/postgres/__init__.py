@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from _thread import allocate_lock, get_ident
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -27,7 +28,6 @@ from leasehold.stores.postgres.rows import each_record, events_of, gathered, lis
 from leasehold.stores.postgres.transaction import PATIENCE, PostgresTransaction
 from leasehold.stores.protocol import NetworkStore
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

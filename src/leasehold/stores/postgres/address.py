@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -19,7 +20,6 @@ from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput
 from leasehold.stores.layout import CONTROL, lanes_option
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,10 +5,11 @@ The next turn checks if they are still true.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.entries import EMPTY
 from leasehold.stores.cache import RECORDS, Cache
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

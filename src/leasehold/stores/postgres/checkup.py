@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -12,7 +13,6 @@ from leasehold.stores.postgres.failures import explained
 from leasehold.stores.postgres.opening import layout_of
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import ClientCursor
@@ -13,7 +14,6 @@ from leasehold.errors import Closed, StoreError
 from leasehold.stores.postgres.failures import explained
 from leasehold.stores.postgres.queries import Queries, statement
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypeAlias

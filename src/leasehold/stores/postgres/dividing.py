@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from itertools import product
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -18,7 +19,6 @@ from leasehold.stores.postgres.opening import create_lane, layout_of
 from leasehold.stores.postgres.queries import Queries
 from leasehold.stores.postgres.transaction import PATIENCE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.postgres import PostgresStore
     from leasehold.stores.postgres.connections import Connection

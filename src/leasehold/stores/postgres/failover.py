@@ -6,11 +6,12 @@ every lease that may have been lost has expired. The rules observe that pause.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
 
 from leasehold.stores.postgres.connections import ask
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.postgres.connections import Connection, PostgresConnections
 

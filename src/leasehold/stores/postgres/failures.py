@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
 from psycopg import errors as pg
 
 from leasehold.errors import Conflict, StoreError, StoreUnsuitable, Unreachable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.postgres.address import PostgresAddress
 

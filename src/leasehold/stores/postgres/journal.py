@@ -6,10 +6,11 @@ through a view (docs/adr/0033).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.stores.cache import Overlay
 from leasehold.stores.postgres.rows import as_rows
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

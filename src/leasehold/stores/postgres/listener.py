@@ -8,13 +8,13 @@ from __future__ import annotations
 import select
 import socket
 import threading
+from typing import TYPE_CHECKING
 
 import psycopg
 
 from leasehold.stores.postgres.connections import ask, connect
 from leasehold.stores.postgres.rows import LOSS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -85,6 +85,7 @@ class NotificationListener:
                     connection.close()
 
     def _listen(self, connection: Connection) -> None:
+        """Listen for notifications, and pass on those that concern this process, until it is closed."""
         ask(connection, f"LISTEN {self._address.channel}")
         self._losses += 1
         self.listening.set()

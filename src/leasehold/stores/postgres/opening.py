@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -13,7 +14,6 @@ from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.failures import other_schema
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.stores.postgres.address import PostgresAddress
     from leasehold.stores.postgres.connections import Connection, PostgresConnections

@@ -7,12 +7,12 @@ transactions.
 from __future__ import annotations
 
 import select
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.keys import home
@@ -10,7 +12,6 @@ from leasehold.stores.cache import is_new
 from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -52,6 +53,7 @@ class TurnChanges:
         self._sort(changes)
 
     def _sort(self, changes: Sequence[Put | Drop]) -> None:
+        """Sort the changes of a turn by kind; of several changes to one entry, keep the last."""
         puts, drops = self._puts, self._drops
         for change in changes:
             if change[0][0] == ENGINE:

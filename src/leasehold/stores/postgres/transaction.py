@@ -13,6 +13,7 @@ was wrong (docs/adr/0031, 0033, 0036).
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -34,7 +35,6 @@ from leasehold.stores.postgres.rows import (
     text_of,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 

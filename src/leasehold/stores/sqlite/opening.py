@@ -131,6 +131,7 @@ def _meta_at(clock: Clock, fence: int, now: int) -> SqliteMeta:
 
 
 def _continued(database: Database, mark: Mark | None, accept_restore: bool) -> tuple[SqliteMeta, Mark]:
+    """Return the counters and the mark with which an existing database goes on, after a reboot or a restore as well."""
     meta, clock = database.read_meta(), database.clock
     trouble, is_rebooted = _trouble(database.path, meta, mark), meta.boot != clock.boot()
     if trouble and not accept_restore:

@@ -90,6 +90,7 @@ def wake(database: str, engines: Sequence[str]) -> None:
 
 
 def _wake(path: str, database: os.stat_result) -> None:
+    """Write a byte into the FIFO of a waiting engine. Remove the FIFO if no process reads it."""
     try:
         fd = os.open(path, _WRITE)
     except FileNotFoundError:
