@@ -68,8 +68,8 @@ MOVING = (
     Mutant(
         "a forced release is sent twice",
         "client/deciding.py",
-        "        self._is_once = call.verb in _ONCE or _ends_any_lease(call)\n",
-        "        self._is_once = call.verb in _ONCE\n",
+        '    return verb in _ONCE or (verb == "force_release" and not keys.is_lease_id(arguments.get("target")))\n',
+        "    return verb in _ONCE\n",
         ("tests/client/test_client.py", "-k", "forced_release"),
     ),
     Mutant(

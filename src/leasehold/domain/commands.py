@@ -100,7 +100,7 @@ class GiveUp(Noun):
     request: str | None = None
     """Key of the request record, if there is one: it knows the lease that became of the waiter."""
     expires: int | None = None
-    """When the lease ended as the caller was told: if it ends later now, the caller has renewed it, and keeps it."""
+    """The end of the lease in the answer to the caller: if it ends later now, the caller renewed it, and keeps it."""
 
 
 class StartSession(Noun):

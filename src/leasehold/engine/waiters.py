@@ -391,8 +391,7 @@ def _how_it_ended(event: Event, wait: WaitingRequest) -> Outcome:
         return _timed_out(wait)
     if event.detail.get("session_over"):
         return SESSION_OVER
-    cycle = event.detail.get("cycle")
-    if isinstance(cycle, list):
+    if isinstance(cycle := event.detail.get("cycle"), list):
         return Deadlock(resources_of(wait.ask), tuple(map(str, cycle)))
     return Refused("cancelled", "request_id", str(event.detail.get("reason") or "the request was cancelled"))
 

@@ -16,6 +16,7 @@ from leasehold.domain.outcomes import Granted
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import HeldLease
+from leasehold.locks.sync import OF_A_LEASE, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,17 +34,20 @@ WAIT_AT_ONCE = 24 * 3600
 """Seconds: the longest wait of one request. `wait=True` asks again after it."""
 
 
-def convert(given: dict[str, Any], field: str) -> None:
-    """Replace this argument, a duration or a time, by seconds, or by microseconds since 1970."""
-    value = given[field]
-    if value is True and field == "wait" and given.get("request_id") is not None:
+def convert(verb: str, given: dict[str, Any]) -> None:
+    """Replace durations by seconds, times by microseconds since 1970, and a lease by its id and token."""
+    if given.get("wait") is True and given.get("request_id") is not None:
         # A request is remembered for a day, so one that waits for ever cannot be repeated safely.
         raise InvalidInput("wait", "True and a request_id do not go together: give a wait of at most 24h")
-    given[field] = moment(value, field) if field == "since" else duration(value, field)
+    for field in SPANS:
+        if field in given:
+            given[field] = moment(given[field], field) if field == "since" else duration(given[field], field)
+    if verb in OF_A_LEASE:
+        _prove(given)
 
 
 def duration(value: object, field: str) -> object:
-    """Seconds for a `timedelta`, for a `datetime` (until then), and for a `wait` of True or False."""
+    """Return seconds for a `timedelta`, for a `datetime` (until then), and for a `wait` of True or False."""
     if isinstance(value, timedelta):
         return _seconds(value)
     if isinstance(value, datetime):
@@ -57,11 +61,11 @@ def duration(value: object, field: str) -> object:
 
 
 def moment(value: object, field: str) -> object:
-    """Whole microseconds since 1970 for a `datetime`."""
+    """Return whole microseconds since 1970 for a `datetime`."""
     return round(_posix(value, field) * SECOND) if isinstance(value, datetime) else value
 
 
-def proof(given: dict[str, Any]) -> None:
+def _prove(given: dict[str, Any]) -> None:
     """Replace a lease among these arguments by its id, and add its token where no other proof is given."""
     lease = given["lease"]
     if isinstance(lease, str):

@@ -1,7 +1,6 @@
 """The verbs that every surface speaks, for plain code; ``aio`` has them for coroutines.
 
-A verb only makes a call and passes it to an engine on a store, or to a client of a server. A refusal is a value; an
-exception means that something broke.
+A verb passes its call to an engine or to a client of a server. A refusal is a value; an exception is a breakage.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
     from leasehold.requests.calls import Answers
 
 _PLAIN = frozenset((int, float, str, type(None)))
-_SPANS = ("ttl", "wait", "grace", "overlap", "since")
+SPANS = ("ttl", "wait", "grace", "overlap", "since")
 """Arguments that are durations or times, in every verb that has them."""
-_OF_A_LEASE = frozenset(("renew", "release", "update"))
+OF_A_LEASE = frozenset(("renew", "release", "update"))
 _EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
 """These verbs cover every space and holder unless a call names one."""
 
@@ -66,15 +65,11 @@ class CallDefaults:
             for field in ("holder", "space"):
                 if field in given and given[field] is None:
                     given[field] = getattr(self, field)
-        for field in _SPANS:
-            if type(given.get(field)) not in _PLAIN:
-                from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
-
-                arguments.convert(given, field)
-        if verb in _OF_A_LEASE and type(given["lease"]) is not str:
+        is_plain = _PLAIN.issuperset(map(type, map(given.get, SPANS)))
+        if not is_plain or (verb in OF_A_LEASE and type(given["lease"]) is not str):
             from leasehold.locks import arguments  # noqa: PLC0415 (most calls do without)
 
-            arguments.proof(given)
+            arguments.convert(verb, given)
         return Call(verb, given)
 
 
@@ -120,7 +115,7 @@ class Locks(CallDefaults):
             resources: one name, or several that are taken together or not at all.
             ttl: how long it lives unless it is renewed: seconds, `"5m"`, a `timedelta`, or a `datetime` as its end.
             wait: how long to wait in the queue; 0 answers at once, True waits for ever.
-            mode: `exclusive`, `shared` (many readers) or `slots`, which is the default with several `slots`.
+            mode: `exclusive` (the default), `shared` (many readers) or `slots` (the default with several `slots`).
             slots: how many may hold it at the same time: a semaphore.
             any_of: take the first of the resources that is free.
             holder: who holds it; these locks' holder by default.
@@ -159,9 +154,8 @@ class Locks(CallDefaults):
         """
         from leasehold.locks.holding.sync import Lock  # noqa: PLC0415 (one-shot commands do not renew)
 
-        return Lock(
-            self, on_lost, {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
-        )
+        asked = {"resources": resources, "ttl": self.ttl if ttl is None else ttl, "wait": wait, **options}
+        return Lock(self, on_lost, asked)
 
     def lead(self, resources: Names, *, ttl: Duration = 15, **options: Unpack[LockTerms]) -> Iterator[HeldLease]:
         """Campaign for leadership: each turn of a `for` loop is one term, from your election to your resignation.

@@ -45,7 +45,7 @@ class Team:
 
     @property
     def slot(self) -> str:
-        """What the names of all its processes begin with, up to a dot."""
+        """The beginning of the names of all its processes, up to a dot."""
         return f"t{self._number}"
 
     @property
