@@ -179,8 +179,13 @@ class SimulatedAgents:
             else:
                 self._beat(agent)
             heappush(due, (self._now + (self._until_next() if kind else round(pause * SECOND)), kind, agent))
-        rates = [count / seconds for count in (self._commands, self._entries, self._events)]
-        return CountedLoad(*rates, len(self._records), max(self._lanes) / max(1, self._commands))
+        return CountedLoad(
+            self._commands / seconds,
+            self._entries / seconds,
+            self._events / seconds,
+            len(self._records),
+            max(self._lanes) / max(1, self._commands),
+        )
 
     def _until_next(self) -> int:
         """Return the microseconds until the next cycle of an agent."""
