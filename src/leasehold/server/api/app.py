@@ -19,7 +19,7 @@ from leasehold.requests.verbs import DEFAULT_TTL
 from leasehold.routing.owning import PROTOCOL
 from leasehold.server.access.authentication import Authenticator, check_origin
 from leasehold.server.access.permissions import Rates
-from leasehold.server.api import decoding, events, hooks, losses, openapi, problems, terraform
+from leasehold.server.api import decoding, events, git_lfs, hooks, losses, openapi, problems, terraform
 from leasehold.server.api import mcp as agents
 from leasehold.server.api.dispatch import Dispatcher
 from leasehold.server.api.gateway import endpoints as gateway_endpoints
@@ -240,6 +240,7 @@ def _paths(app: App) -> list[Path]:
     by_path[LEAVE] = {"POST": partial(_leave, app)}
     by_path.update(gateway_endpoints(app))
     by_path.update(terraform.endpoints(app))
+    by_path.update(git_lfs.endpoints(app))
     by_path.update(hooks.endpoints(app))
     for path, answer in WITHOUT_KEY.items():
         by_path[path] = {"GET": partial(_answer_without_key, app, answer)}

@@ -302,9 +302,12 @@ class Dispatcher:
 
     async def ask(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (each verb knows what it gets)
         """Return the outcome of one verb of a conversation, whose request was counted before. Raises `Problem`."""
+        return permissions.as_seen_by(who, await self.ask_fully(who, verb, asked))
+
+    async def ask_fully(self, who: Principal, verb: str, asked: dict[str, Any]) -> Any:  # noqa: ANN401 (see `ask`)
+        """As `ask`, with principals and keys, for a conversation that compares them and does not tell them."""
         permissions.allow(who, verb)
-        bound = permissions.bound(who, verb, dict(asked))
-        return permissions.as_seen_by(who, await getattr(self._locks_for(who), verb)(**bound))
+        return await getattr(self._locks_for(who), verb)(**permissions.bound(who, verb, dict(asked)))
 
 
 def _quickly_encoded(outcome: object) -> object:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ from leasehold.compat import terraform
 from leasehold.compat.steps import aask
 from leasehold.errors import InvalidInput, LeaseholdError
 from leasehold.server.api import decoding, problems
+from leasehold.server.api.basic import admit_by_password
 from leasehold.server.api.problems import Problem
 from leasehold.server.http.bodies import read_body
 
@@ -46,7 +45,7 @@ async def _answer(
     try:
         app.check_origin(request)
         content = await read_body(request)
-        who = await _admit(app, request)
+        who, _ = await admit_by_password(app, request, request.query_params.get("space"))
         reply = await aask(partial(app.dispatcher.ask, who), steps(request, _space(who, request), content))
     except InvalidInput as error:
         reply = terraform.TerraformReply(400, {"error": str(error)})
@@ -56,24 +55,6 @@ async def _answer(
     except LeaseholdError as error:
         return problems.respond(problems.answer(problems.of_error(error)))
     return problems.respond_json(reply.body, reply.status)
-
-
-async def _admit(app: App, request: Request) -> Principal:
-    """Return the caller, whose key is the password that the backend is configured with, or a bearer token."""
-    header = request.headers.get("authorization")
-    scheme, _, given = (header or "").partition(" ")
-    if scheme.lower() == "basic":
-        header = f"Bearer {_password(given.strip())}"
-    who = await app.authenticator.identify(header, request.query_params.get("space"))
-    app.rates.take(who.id)
-    return who
-
-
-def _password(encoded: str) -> str:
-    try:
-        return b64decode(encoded, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        raise Problem("unauthenticated", "the Authorization header is not spelled like one") from None
 
 
 def _space(who: Principal, request: Request) -> str:
