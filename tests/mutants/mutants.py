@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.admitting import ADMITTING
 from tests.mutants.asking import ASKING
 from tests.mutants.closing import CLOSING
+from tests.mutants.delivering import DELIVERING
 from tests.mutants.guarding import GUARDING
 from tests.mutants.keeping import KEEPING
 from tests.mutants.lanes import DIVIDED
@@ -17,4 +18,5 @@ from tests.mutants.serving import SERVING
 MUTANTS = (
     *(*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING, *PRINCIPALS, *ASKING, *DIVIDED),
     *GUARDING,
+    *DELIVERING,
 )

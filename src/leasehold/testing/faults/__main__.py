@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RESULTS = Path("build", "faults")
+SHOWN_RESULTS = Path("tests", "faults", "results")
+"""Where the results are that the page shows."""
 SHOWN = 20
 """Violations that are shown; the file has all."""
 
@@ -29,8 +31,9 @@ def main() -> int:
     """Do what the command line asks for; 1 if a promise was broken."""
     asked = _parser().parse_args()
     if asked.what == "page":
-        page.write(asked.results, Path("docs"))
+        page.write(asked.results or SHOWN_RESULTS, Path("docs"))
         return 0
+    asked.results = asked.results or RESULTS
     stores = asked.store or [*SITES]
     if asked.what == "mixed":
         results = [_mixed(asked, store) for store in stores]
@@ -46,7 +49,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m leasehold.testing.faults", description=__doc__)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where results are written, as JSON")
+    parser.add_argument("--results", type=Path, default=None, help="where results are written, as JSON")
     commands = parser.add_subparsers(dest="what", required=True)
     mixed = commands.add_parser("mixed", help="many clients, and one fault after the other")
     mixed.add_argument("--seconds", type=float, default=60.0)

@@ -107,7 +107,7 @@ class Client:
                 break
         if not isinstance(outcome, Granted):
             return None
-        taken = Taken(self, outcome, resources, sent, options["ttl"])
+        taken = Taken(self, outcome, sent, options["ttl"])
         return taken if not wait or taken.renew() else None
 
     def give_up(self, taken: Taken) -> None:
@@ -120,10 +120,10 @@ class Client:
 class Taken:
     """A lease in the hands of a client that counts on it for a part of its TTL, from before it asked."""
 
-    def __init__(self, client: Client, granted: Granted, resources: str | Sequence[str], sent: int, ttl: float) -> None:
+    def __init__(self, client: Client, granted: Granted, sent: int, ttl: float) -> None:
         self._client = client
         self._granted = granted
-        self.resources = [resources] if isinstance(resources, str) else [*resources]
+        self.resources = granted.lease.resources
         self._ttl = ttl
         self._until = self._counting_from(sent)
         self._since: int | None = None

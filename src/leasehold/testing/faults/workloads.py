@@ -77,6 +77,14 @@ def paths(client: Client) -> None:
         client.give_up(taken)
 
 
+def pool(client: Client) -> None:
+    """Take any free member of a pool, and stay with the one that it is."""
+    taken = client.take("pool://fleet/1-4", WAIT)
+    if taken is not None:
+        _stay(client, taken)
+        client.give_up(taken)
+
+
 def sessions(client: Client) -> None:
     """Take two names in a session and end it: both must be gone."""
     started = client.ask("start_session", ttl=client.terms.ttl * 2)
@@ -248,6 +256,7 @@ TURNS: dict[str, Callable[[Client], None]] = {
         shared,
         several,
         paths,
+        pool,
         sessions,
         tries,
         identity,
