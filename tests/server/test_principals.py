@@ -108,6 +108,15 @@ def test_a_replay_with_another_body_is_a_conflict(scene: Scene, changed: dict[st
     assert again.json["lease"]["fence"] == granted.json["lease"]["fence"], "for how long one waits is not part of it"
 
 
+def test_a_session_is_started_again_by_the_same_principal_only(scene: Scene) -> None:
+    other = scene.server.post("keys", {"name": "second", "role": "admin"}, key=scene.admin).json["credential"]
+    asked = {"ttl_seconds": 600, "secret": "s" * 20, "holder": "scheduler"}
+    first = scene.server.post("sessions", asked, key=scene.admin)
+    assert scene.server.post("sessions", asked, key=scene.admin).json == first.json
+    until(lambda: scene.server.get("whoami", key=other).status == 200)
+    assert scene.server.post("sessions", asked, key=other).code == "conflict"
+
+
 def test_nobody_cancels_what_another_principal_asked_for(scene: Scene) -> None:
     token = scene.acquire("cancels", scene.one, request_id="c1").json["token"]
     told = scene.server.post("cancel", {"request_id": "c1", "holder": "alice"}, key=scene.other)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def start(draft: Draft, command: StartSession) -> Outcome:
-    """Begin a session. Started again with the same secret by the same holder, it is the same session."""
+    """Begin a session. Started again with the same secret by the same holder and principal, it is the same session."""
     known = draft.record(command.actor).notes.get(SESSION)
     if isinstance(known, Session):
         if session_of(draft, command.actor) is not None:
@@ -56,7 +56,8 @@ def start(draft: Draft, command: StartSession) -> Outcome:
 
 def _begun_before(session: Session, command: StartSession) -> Outcome:
     """Answer a retry whose first answer was lost with the session as it is; refuse anybody else."""
-    if (session.secret, session.holder) == (command.secret, command.holder):
+    principal = None if command.authority is None else command.authority.principal
+    if (session.secret, session.holder, session.principal) == (command.secret, command.holder, principal):
         return SessionStarted(session._replace(secret=""), "")
     return Refused("conflict", "session", "a session of this id is alive; take another id or end it first")
 
