@@ -151,7 +151,7 @@ def live(number: int, leases: int) -> str:
 
 
 def touch(store: CountingStore, names: Sequence[str]) -> None:
-    """Ask for each of these, which somebody else holds: so the engine remembers as much as it ever does."""
+    """Ask for each of these, which others hold, so that the engine remembers as much as it ever does."""
     engine = Engine(store)
     tries = []
     for number, name in enumerate(names):

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A directory that others may look into: run by root, PostgreSQL is somebody else."""
+    """A directory that others may look into: run by root, PostgreSQL is another user."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)

@@ -44,7 +44,7 @@ class TestOverThreeServers(Conformance if IS_PROOF else Some):  # type: ignore[m
     # What an installation allows is decided where the server runs, not by its clients.
     test_ttl_has_an_upper_bound_that_the_settings_choose = None
     test_overlap_of_a_scheme_that_the_settings_make_hierarchical = None
-    # Without keys, whoever reaches the server is its admin, and needs no proof.
+    # Without keys, every client of the server is its admin, and needs no proof.
     test_entitled_is_nobody_with_a_wrong_proof = None
     # A server that sees a client hang up leaves the queue at once, but not before another one can be asked.
     test_waiting_on_a_connection_that_is_closed = None

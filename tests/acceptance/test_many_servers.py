@@ -186,7 +186,7 @@ def test_each_of_many_simultaneous_cycles_has_exactly_one_victim(servers: Server
 
 
 def test_a_request_that_can_wait_is_never_a_victim(servers: Servers) -> None:
-    """Whoever takes things in one order can never be in a cycle, however much they wait for each other."""
+    """Clients that take things in one order are never in a cycle, however much they wait for each other."""
     operations = 100_000 if IS_PROOF else 240
     agents = 24
 
@@ -243,7 +243,7 @@ def test_a_request_that_moves_to_another_server_keeps_its_place(servers: Servers
         assert not behind.is_over
         one.release(served.lease.id, served.token)
         assert isinstance(behind.answer(), Granted)
-        del asking  # whoever asked first has gone to the other server, and hears nothing
+        del asking  # the first caller has gone to the other server, and hears nothing
 
 
 def _asked_again(locks: leasehold.Locks) -> bool:

@@ -215,7 +215,7 @@ def test_a_senseless_ttl_is_refused(agent: Callable[[str], Llama], verb: str, tt
 
 
 def test_a_late_clean_up_never_removes_a_successors_lock(agent: Callable[[str], Llama]) -> None:
-    """A run that lost its lock, and then ends or unlocks, must not free what somebody else holds by then."""
+    """A run that lost its lock, and then ends or unlocks, must not free what another run holds by then."""
     one, two = agent("dev-1"), agent("dev-2")
     one.post("acquire", ISSUE, ttl=0.05)
     until(lambda: two.types("rlock", ISSUE).code == 0)

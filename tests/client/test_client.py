@@ -348,7 +348,7 @@ with asyncio.Runner() as runner:
 
 @pytest.mark.parametrize("kind", FORKING)
 def test_a_forked_child_has_connections_of_its_own(tmp_path: Path, kind: str) -> None:
-    """On its parent's, each of them could be told the other's answers: somebody else's lease, token and all."""
+    """On its parent's connection, each could get the other's answers: another's lease, with its token."""
     with serving(tmp_path) as alone, flaky(alone) as line:
         words = [sys.executable, "-c", FORKING[kind], line.url]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -461,7 +461,7 @@ def test_only_the_first_copy_says_that_it_is_the_first() -> None:
         assert again.request.body == {key: value for key, value in first.items() if key != "first"}
     own = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "chosen"}), 0.0)
     assert own.next.body is not None
-    assert "first" not in own.next.body, "whoever chose it may have sent it before"
+    assert "first" not in own.next.body, "the caller that chose it may have sent it before"
 
 
 def granted_body(lease: str) -> dict[str, object]:

@@ -80,7 +80,7 @@ def test_a_server_that_says_nothing_is_soon_given_up_and_named(
     wait: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also by whoever would wait for an hour: nobody is there to keep its place."""
+    """Also for a request that would wait for an hour: no server is there to keep its place."""
     monkeypatch.setattr(deciding, "SLACK", 0.05)
     script.answers = [NOTHING] * 20
     with pytest.raises(leasehold.Unreachable, match=f"no answer from .*: {script.url[7:]}: nothing came in time"):
@@ -148,7 +148,7 @@ class Deaf(asyncio.Transport):
         """Gone."""
 
     def abort(self) -> None:
-        """Likewise."""
+        """An answer that is not whole cannot be understood."""
 
 
 @pytest.fixture

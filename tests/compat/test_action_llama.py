@@ -354,7 +354,7 @@ def test_a_store_that_cannot_be_opened_is_never_a_yes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("where", "code"), [(">&-", 0), ("| true", 0), (">/dev/full", 7)])
 def test_an_answer_that_nobody_reads(tmp_path: Path, where: str, code: int) -> None:
-    """A traceback would end with 1, which means that somebody else has it."""
+    """A traceback would end with 1, which means that another run has it."""
     script = f"set -o pipefail; {shlex.quote(str(SCRIPTS / 'rlock'))} {KEY} {where}"
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "USER": "ada"}
     done = subprocess.run(

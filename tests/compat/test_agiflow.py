@@ -412,7 +412,7 @@ def test_a_run_belongs_to_the_key_that_began_it(tmp_path: Path) -> None:
     bounded = create_key(tmp_path, "agent", name="docs", prefixes=("task:",))
     with serving(tmp_path) as server:
         made = server.post("workflows", {"name": "x", "work_unit": "1", "holder": "qa"}, key=mine).json["workflow"]
-        assert made["holder"] == "ci"  # nobody begins a run in somebody else's name
+        assert made["holder"] == "ci"  # no caller begins a run in another's name
         body = {"id": made["id"], "context": 1}
         for key, code in ((other, "not_allowed"), (viewer, "not_allowed")):
             assert server.post("workflows/update", body, key=key).code == code

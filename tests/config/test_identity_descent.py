@@ -107,7 +107,7 @@ def test_an_agents_calls_are_sessions_of_their_own_and_belong_to_the_agent(tree:
     assert names(line) == ["leasehold", "bash", "claude"]
     tree.end(call)
     assert tree.command(tree.add(42, claude, "bash", leads=True)).judge(line.saved()) == MINE
-    assert tree.command(11).judge(line.saved()) == OTHERS, "the terminal that started the agent is somebody else"
+    assert tree.command(11).judge(line.saved()) == OTHERS, "the terminal that started the agent is another agent"
     neighbour = tree.add(50, 11, "claude")
     assert tree.command(tree.add(51, neighbour, "bash", leads=True)).judge(line.saved()) == OTHERS
 

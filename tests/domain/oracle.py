@@ -59,7 +59,7 @@ class Oracle:
         self.hinted: Callable[[], list[Waiter]] = list
         """Whom the rules have served, in their order: a hint, where the order is a matter of taste."""
         self.own: list[Lease] = []
-        """The leases that whoever was refused last has proved to be its own."""
+        """The leases that the caller refused last has proved to be its own."""
         self.standstill: Standstill | None = None
         """How it was when a request was last looked at for a deadlock."""
 
@@ -94,7 +94,7 @@ class Oracle:
     # ------------------------------------------------------------------------------------------ what time does
 
     def settle(self, now: int) -> None:
-        """Move the clock; whatever has lapsed is gone, whoever can be served is."""
+        """Move the clock; what has lapsed is gone, and waiters that can be served are."""
         self.now = now
         for name, session in list(self.sessions.items()):
             if session.expires_at <= now:
@@ -112,7 +112,7 @@ class Oracle:
 
     def _lapse(self, lease: Lease) -> None:
         if lease.ticket is not None:
-            # Nobody ever knew of it: nothing can have been left half done, and whoever asks again asks anew.
+            # Nobody ever knew of it: nothing can have been left half done, and a retry is a new request.
             lease.state, lease.reason = "gone", "released"
             self.requests = {key: each for key, each in self.requests.items() if each.became is not lease}
             self._tell("cancelled", lease.who, lease)
@@ -172,7 +172,7 @@ class Oracle:
         return True
 
     def _send_back(self, waiter: Waiter) -> bool:
-        """Whoever is left with nothing but its own leases in its way waits no longer: it is to ask again."""
+        """A waiter with only its own leases in its way waits no longer: it has to ask again."""
         ahead = [one for one in self.queue() if one.order < waiter.order]
         if not self._only_own(waiter) or self._is_behind(waiter, ahead):
             return False
@@ -275,7 +275,7 @@ class Oracle:
             return Answer("Granted", False, known.became)
         if isinstance(known.became, Waiter) and known.became.state == "waiting":
             if known.became.engine != self.engine:
-                known.became.tokens.clear()  # whoever waited elsewhere has to ask again
+                known.became.tokens.clear()  # a waiter elsewhere has to ask again
             known.became.tokens.add(token)
             known.became.deadline = self.now + wait
             known.became.engine = self.engine
@@ -446,7 +446,7 @@ class Oracle:
         return Answer("Cancelled", was)
 
     def cancel_waiter(self, waiter: Waiter) -> Answer:
-        """Whoever waited there is gone; the same request may still come again, by another way."""
+        """The waiter there is gone; the same request may still come again, by another way."""
         if waiter.state != "waiting":
             return Answer("Cancelled", "unknown")
         waiter.state = "left"
@@ -455,7 +455,7 @@ class Oracle:
         return Answer("Cancelled", "waiting")
 
     def give_up(self, thing: Lease | Waiter, token: str) -> Answer:
-        """Whoever asked with this token is gone; who asked for the same with another one keeps it."""
+        """The caller with this token is gone; a caller that asked for the same with another token keeps it."""
         if thing.state in ("live", "waiting") and thing.tokens == {token}:
             self._let_go(thing)
         elif thing.state in ("live", "waiting"):
@@ -547,7 +547,7 @@ class Oracle:
         return Answer("Granted", True, granted)
 
     def _robbed(self, option: tuple[str, ...], want: Want) -> list[Lease]:
-        """Whoever cannot stay; of slots, all who have one once there is none left."""
+        """The waiters that cannot stay; of slots, all that have one once none is left."""
         full = [one for one in option if not has_slot(one, want, self.live(), [])]
         return [
             lease

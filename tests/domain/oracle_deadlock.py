@@ -19,7 +19,7 @@ class Standstill:
         self.blocked = [one for one in self.waits if self._is_blocked(one, self.stuck)]
 
     def is_deadlock(self) -> bool:
-        """Whether the request would wait for ever, for a reason that leads back to whoever asks."""
+        """Whether the request would wait for ever, for a reason that leads back to the caller."""
         if self.asked not in self.blocked:
             return False
         reached = self._next(self.asked)
@@ -59,7 +59,7 @@ class Standstill:
         )
 
     def _is_short_of_slots(self, one: Waiter, resource: str, among: set[str]) -> bool:
-        """Nobody waits for itself; but as long as somebody else has a slot, its own are no way out."""
+        """No actor waits for itself; but as long as another has a slot, its own are no way out."""
         stay, ahead = self._before(one, among - {one.who.actor})
         mine, mine_ahead = self._before(one, {one.who.actor})
         from_others = taken(resource, one.want, stay, ahead)

@@ -255,7 +255,7 @@ def queues(draw: st.DrawFn) -> Graph:
 
 
 def each_by_itself(who: str, wait: Wait) -> Wait:
-    """The same, as if nobody shared anything; without whoever waits, who does not wait for itself."""
+    """The graph as if nothing were shared; without the waiter, which does not wait for itself."""
     return tuple(
         tuple(
             need._replace(blockers=tuple(each for each in need.blockers[: need.first] if each != who), first=None)

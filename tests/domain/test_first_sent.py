@@ -143,7 +143,7 @@ def test_a_place_in_a_queue_is_noted(scene: Scene) -> None:
 
 
 def test_it_can_be_withdrawn(scene: Scene) -> None:
-    """By whoever asked, and for good; what else that holder has stays."""
+    """The caller can cancel it, for good; its other leases stay."""
     one = scene.granted(scene.first())
     kept = scene.granted(scene.send("kept", resources="kept", any_of=False, request_id="k"))
     actor = keys.actor("default", "ann", None)

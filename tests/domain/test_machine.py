@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
         return bool(self.duel.oracle.leases)
 
     def _tokens(self, count: int) -> frozenset[str]:
-        """One of each of so many leases: whoever has a token may use it, also under another name."""
+        """One of each of so many leases: a token is valid for every bearer, also under another name."""
         live = [lease for lease in self.duel.oracle.live() if lease.ticket is None]
         return frozenset(min(lease.tokens) for lease in live[:count] if lease.tokens)
 
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(_has_lease)
     @rule(pick=picks, waits=st.booleans())
     def vanish(self, pick: int, waits: bool) -> None:
-        """Whoever asked is gone, without having said so."""
+        """A caller dies without a word."""
         thing = self._waiter(pick) if waits and self._has_waiter() else self._lease(pick)
         tokens = [*sorted(thing.tokens), "made up"]
         self.duel.give_up(thing, tokens[pick % len(tokens)])

@@ -1,4 +1,4 @@
-"""A free slot belongs to whoever is first in line, even to somebody who still waits for something else as well."""
+"""A free slot belongs to the first waiter, even if it still waits for other resources as well."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def searched(world: World, command: c.Acquire, order: tuple[int, int]) -> tuple[
 
 
 def searched_edge_by_edge(world: World, command: c.Acquire, order: tuple[int, int]) -> tuple[str, ...] | None:
-    """The same, with a list of blockers for each wait of its own."""
+    """The graph with a separate list of blockers for each wait."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waitgraph._Searched, "_needs", WaitGraph._needs)
         return searched(world, command, order)

@@ -11,7 +11,7 @@ from tests.engine.rig import Rig, acquire, begin_waiting, release, striking, tak
 
 
 class TestAbandoning:
-    """Whoever asked is gone: at whatever stage, nothing stays behind."""
+    """A caller disconnects at any stage: nothing of its request stays."""
 
     def test_in_the_inbox(self) -> None:
         rig = Rig()

@@ -181,7 +181,7 @@ class TestTheDead:
 
 
 class TestBackAgain:
-    """Whoever waits at an engine that is not heard of counts for nobody; and for everybody, once it is back."""
+    """A waiter at a silent engine counts for no other, and counts again once its engine is back."""
 
     def test_a_cycle_that_was_closed_meanwhile_has_its_victim(self) -> None:
         rig = Rig()
@@ -198,7 +198,7 @@ class TestBackAgain:
         here.turn()
         again = sleepy.submit(acquire(sleepy, "r2", "ann", wait=60, request_id="q"), "ann")
         sleepy.turn()
-        assert isinstance(again.outcome, Granted), "what was told is not held against whoever tries again"
+        assert isinstance(again.outcome, Granted), "an earlier answer does not count against a retry"
 
     def test_of_several_waits_in_one_cycle_one_is_the_victim(self) -> None:
         rig = Rig()

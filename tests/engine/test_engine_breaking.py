@@ -73,7 +73,7 @@ class TestStoreErrors:
         rig.trouble = None
         engine.submit(release(held))
         rig.until_answered(long, engine)
-        assert isinstance(long.outcome, Granted), "and not whoever went away"
+        assert isinstance(long.outcome, Granted), "and not the caller that went away"
         engine.submit(release(long.outcome, "long"))
         engine.turn()
         assert rig.is_empty()
@@ -108,7 +108,7 @@ class TestCommitsOfUnknownOutcome:
         assert len([event for event in rig.memory.events if event.kind == "granted"]) == 1
 
     def test_that_last_longer_than_a_wait_leave_nothing_of_it_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whoever waited was served by that very commit, and was told before that nobody answers."""
+        """A waiter was served by that very commit, after an answer that the store is silent."""
         rig = Rig()
         engine = rig.engine()
         held = take(engine, "r")

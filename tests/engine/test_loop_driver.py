@@ -87,7 +87,7 @@ class FarTransaction(MemoryTransaction, NetworkTransaction):
         self._far.ended.append(threading.get_ident())
         if self._far.conflicts:
             self._far.conflicts -= 1
-            raise Conflict("somebody else was quicker")
+            raise Conflict("another process was quicker")
         self.commit(changes, events, fence, after)
 
     def confirming(self) -> Steps[None]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
 
 FOR_EVER = 10_000
-"""Turns; whoever has not changed its mind by then never will."""
+"""Turns; a pace that has not changed by then never will."""
 
 
 class Disk:

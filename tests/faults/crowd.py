@@ -23,7 +23,7 @@ WORKERS = 6
 class Load:
     """Workers that compete for one name over several servers or engines, and note whatever they see.
 
-    They take these URLs in turn. With a long `ttl` nothing is hidden: what nobody gives back is in everybody's way.
+    They take these URLs in turn. With a long `ttl` nothing is hidden: a lease that is not released blocks all others.
     """
 
     def __init__(self, *urls: str, connect: Callable[[str, str], leasehold.Locks] = wandering, ttl: float = 3) -> None:
@@ -92,7 +92,7 @@ class Load:
         until(is_done, "everybody gets on")
 
     def was_safe(self) -> None:
-        """Nobody was in with somebody else, and fences only grew."""
+        """No two were in at a time, and fences only grew."""
         assert self.overlaps == []
         assert all(earlier < later for earlier, later in pairwise(self.fences))
 

@@ -10,7 +10,7 @@ import leasehold
 
 
 def main() -> None:
-    """Take a value, hold the file of its name, and give it back; print each value that somebody else had as well."""
+    """Take a value, hold the file of its name, and release it; print each value that another process had as well."""
     url, pool, folder, rounds = sys.argv[1:]
     with leasehold.connect(url) as locks:
         for _ in range(int(rounds)):

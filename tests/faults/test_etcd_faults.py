@@ -25,7 +25,7 @@ IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 TURNS = 3
 PANIC = "unexpected error during txn"
 """Before 3.5.5 a member dies if somebody who only looks gives up waiting for it (etcd issue 14110), as happens to one
-that was paused. Whoever runs it has it started again."""
+that was paused. Its operator starts it again."""
 
 
 def _wait_for(member: Member) -> None:

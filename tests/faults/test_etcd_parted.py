@@ -67,7 +67,7 @@ class Place:
         return [member for member in self.cluster.members if member is not than]
 
     def url(self, first: Member, *, only: bool = False) -> str:
-        """Where it is, for whoever asks this member first; or knows of no other."""
+        """The URL that names this member first, or alone."""
         known = f"etcd://127.0.0.1:{first.port}" if only else self.cluster.url_from(first)
         return f"{known}/{self._prefix}"
 
@@ -97,7 +97,7 @@ def place(cluster: Etcd) -> Place:
 
 
 def _is_done(call: Callable[[], object]) -> bool:
-    """Whether it was: members may take their time to elect a leader, and somebody else may have been quicker."""
+    """Whether it was: members may take their time to elect a leader, and another client may have been quicker."""
     try:
         call()
     except (Conflict, OutcomeUnknown, Unreachable):
@@ -309,7 +309,7 @@ def test_a_commit_that_arrives_after_it_was_given_up_is_not_carried_out(place: P
 def test_a_grant_that_arrives_after_its_outcome_was_unknown_is_released(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asked was told that nobody knows, and has gone away; then it is carried out, as nobody prevented it."""
+    """The caller got an unknown outcome and has gone away; then the commit is carried out, as nothing prevented it."""
     alone = place.member("follower")
     with (
         place.locks(place.others(alone)[0], "near") as near,

@@ -111,7 +111,7 @@ def remote(tmp_path: Path) -> Iterator[Path]:
     remote = bare(tmp_path / "remote.git")
     before = others(remote)
     yield remote
-    assert others(remote) == before, "a ref of somebody else was touched"
+    assert others(remote) == before, "a ref that is not ours was touched"
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ SHORT = [
 
 @pytest.mark.parametrize(("what", "manner"), STORIES if PROVE else SHORT)
 def test_whatever_goes_wrong_at_whatever_step(rival: Callable[[str], Rival], manner: str, what: str) -> None:
-    """The victim's git fails, or the victim is killed, at each of its runs in turn; somebody else wants the same."""
+    """The victim's git fails, or the victim is killed, at each of its runs in turn; a rival wants the same."""
     other = rival("other")
     step = 0
     while True:
@@ -230,7 +230,7 @@ def _act(what: str, victim: Rival, name: str, before: dict[str, Any]) -> dict[st
 
 
 def _check(victim: Rival, other: Rival, name: str, said: dict[str, Any], what: str) -> None:
-    """What the victim was told is true, and whoever comes gets it exactly if nobody has it."""
+    """The victim's answer is true, and the next caller gets the lease exactly if it is free."""
     held = other.ask("inspect", resource=name)
     assert len(held["holders"]) <= 1, held
     if "lease" in said:
@@ -251,7 +251,7 @@ def _check(victim: Rival, other: Rival, name: str, said: dict[str, Any], what: s
 
 @pytest.mark.parametrize("cut", ["cut-before", "cut-after"])
 def test_a_lost_reply_is_resolved_by_asking_the_remote(rival: Callable[[str], Rival], cut: str) -> None:
-    """Whoever asked gets a true answer, once, although its push broke off; and exactly one lease is there."""
+    """The caller gets a true answer, once, although its push broke off; and exactly one lease is there."""
     one = rival("rival")
     one.doom("push", cut)
     said = one.ask("acquire", resources="r", ttl=600)

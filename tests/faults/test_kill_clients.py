@@ -60,7 +60,7 @@ def names(server: Running) -> set[str]:
 
 
 def test_killed_while_they_wait(tmp_path: Path) -> None:
-    """All of them, one process after the other, while somebody else has it; then it is given to whoever is left."""
+    """All of them, one process after the other, while another holds it; then the client that is left gets it."""
     chance = random.Random(20261115)
     with serving(tmp_path, "--rate", "0") as server:
         held = server.post("acquire", {"resources": "wanted", "holder": "first"}).json

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
 
 TTL = 1.0 if os.environ.get("LEASEHOLD_PROVE") else 2.0
-"""A run allows for a tenth of it: so long may whoever ends a command have to wait for a processor."""
+"""A run allows for a tenth of it: the process that ends a command may wait so long for a processor."""
 TRIES = 20
 TICK = struct.Struct("d")
 STILL = TTL / 20
@@ -147,7 +147,7 @@ def boottime() -> float:
 
 
 class Witness:
-    """Notes when even whoever only wants to look at the clock had to wait for a processor."""
+    """Notes when even a thread that only reads the clock had to wait for a processor."""
 
     def __init__(self) -> None:
         self._over = threading.Event()

@@ -91,7 +91,7 @@ def arm(fuse: Fuse) -> DyingDisk:
 
 
 def tell(**what: object) -> None:
-    """Say it so that whoever reads it reads all of it or nothing."""
+    """Write it atomically: a reader sees all of it or nothing."""
     os.write(1, json.dumps(what).encode() + b"\n")
 
 

@@ -36,7 +36,7 @@ ENDS = 2
 
 
 def renew_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renew ten times as often as usual: whoever waits for a renewal need not give its lease a short life for that."""
+    """Renew ten times as often as usual: a test of renewals needs no short TTL then."""
     monkeypatch.setattr(renewal, "RENEWALS", renewal.SHORTEST_PART)
 
 

@@ -35,7 +35,7 @@ def git(*words: str, cwd: Path | None = None) -> str:
 
 
 def bare(place: Path) -> Path:
-    """A bare repository with a branch and a tag of somebody else's."""
+    """A bare repository with a branch and a tag of another user."""
     git("init", "-q", "--bare", str(place))
     tree = git("hash-object", "-t", "tree", "-w", "/dev/null", cwd=place)
     commit = git("commit-tree", tree, "-m", "somebody else's", cwd=place)

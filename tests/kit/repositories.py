@@ -1,4 +1,4 @@
-"""A clone and its remote, with whoever commits in it: what the tests of git's hooks work on."""
+"""A clone and its remote, with an author of commits, for the tests of git's hooks."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ EAGER = [
     *(sys.executable, "-c"),
     "import sys, leasehold.cli as c, leasehold.cli.supervisor.lease as it; it.RENEWALS = 30; sys.exit(c.main())",
 ]
-"""The same, but a run renews its lease ten times as often: so that a loss is noticed soon although its TTL is long."""
+"""A shell whose runs renew ten times as often, so that a loss is noticed soon although the TTL is long."""
 
 
 class Done(NamedTuple):
@@ -68,7 +68,7 @@ def until(condition: Callable[[], object]) -> None:
 IGNORED = tuple(
     number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT) if signal.getsignal(number) is signal.SIG_IGN
 )
-"""By whoever started the tests, such as `nohup`, or a shell in the background; commands inherit that, and honour it."""
+"""By the starter of the tests, such as `nohup`, or a shell in the background; commands inherit that, and honour it."""
 
 
 def heed_signals() -> None:

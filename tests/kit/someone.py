@@ -48,7 +48,7 @@ def inside(git_directory: Path) -> str:
 
 
 def pretend_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file is somebody else's. (The tests may run as root, whose own files always count as trustworthy.)"""
+    """Every file belongs to another user. (The tests may run as root, whose own files always count as trustworthy.)"""
     lstat = os.lstat
 
     def strange(path: str) -> os.stat_result:

@@ -152,7 +152,7 @@ def test_an_on_lost_that_fails_is_reported(run: Run, ops: Locks) -> None:
     assert [type(each["exception"]) for each in reported] == [ValueError]
 
 
-# ------------------------------------------------------------------------------------------- by somebody else
+# --------------------------------------------------------------------------------------------- by another task
 
 
 def test_a_cancellation_by_other_code_passes_through(run: Run, ops: Locks) -> None:

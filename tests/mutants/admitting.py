@@ -56,7 +56,7 @@ ADMITTING = (
         ("tests/server/test_events.py", "-k", "takes_none_from_others and losses"),
     ),
     Mutant(
-        "whoever has most gives nothing up",
+        "the principal with most gives nothing up",
         "server/access/shares.py",
         "        if len(self._seats[greediest]) <= own + 1:\n",
         "        if greediest:\n",

@@ -40,8 +40,8 @@ MOVING = (
     Mutant(
         "a session on the gateway escapes the bounds of its key",
         "server/api/dispatch.py",
-        "        bound = permissions.bound(who, verb, dict(asked))\n",
-        "        bound = dict(asked)\n",
+        "verb)(**permissions.bound(who, verb, dict(asked)))\n",
+        "verb)(**dict(asked))\n",
         (GATEWAY, "-k", "keys_are_on"),
     ),
     Mutant(

@@ -269,7 +269,7 @@ SERVING = (
         suite("sessions_that_end"),
     ),
     Mutant(
-        "whoever knows a session's id cancels its requests",
+        "a session's id is enough to cancel its requests",
         "domain/rules/waiting.py",
         "        if session is not None and session.secret != command.proof.secret:\n",
         "        if session is None:\n",

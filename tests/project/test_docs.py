@@ -217,7 +217,7 @@ def test_every_kind_of_record_is_on_the_map() -> None:
 
 
 def test_the_contracts_of_imports_know_every_store_and_every_surface() -> None:
-    """Whoever adds one may forget to; then nothing would be checked of it."""
+    """A new one may be forgotten here; then nothing of it would be checked."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     contracts = {each["id"]: each for each in settings["contracts"]}
     stores = {path.parent.name for path in (SOURCE / "leasehold" / "stores").glob("*/__init__.py")} | {"memory"}

@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -14,12 +15,11 @@ from tests.kit.shell import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PACKAGE = ROOT / "src" / "leasehold"
 
 REFUSED = {
-    r"\bwhoever\b": "name the caller, the holder, the client, the waiter",
+    r"\b[Ww]ho(?:m)?ever\b": "name the caller, the holder, the client, the waiter",
     r"\b(?:some|any|every)?body else's\b|\bsomebody\b": "name the caller, another holder, an admin, a person",
     r"(?:^|[.;:] )Who (?![^.]*\?)": "begin with a noun: the caller, a holder, a client",
     r"(?:^|\. )What (?![^.]*\?)": "begin with a verb or a noun: Return …, Events that …",
@@ -146,6 +146,19 @@ def test_a_docstring_begins_with_what_the_function_does() -> None:
             continue  # a test has a promise there, a property a noun
         if says and NO_VERBS.match(says):
             found.append(f"{file.relative_to(ROOT)}:{function.lineno} {function.name}: {says.splitlines()[0]}")
+    assert not found, "\n".join(found)
+
+
+def test_the_sentences_of_tests_name_their_subjects() -> None:
+    """Tests are read less often than the package: only the worst words are refused there."""
+    worst = re.compile(r"\b[Ww]ho(?:m)?ever\b|\bhung up on\b|\bgives? back\b|\bsomebody else\b(?!'s\b)|^Likewise\b")
+    found = [
+        f"{file.relative_to(ROOT)}:{sentence.line}: {sentence.text[:100]}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        if file != Path(__file__)
+        for sentence in prose(file)
+        if worst.search(sentence.text)
+    ]
     assert not found, "\n".join(found)
 
 

@@ -274,7 +274,7 @@ def test_a_server_whose_connections_are_all_busy_says_so() -> None:
 
 
 def test_slow_heads_and_bodies_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a server that is less patient than usual: a head that never ends is hung up on, a body is answered 408."""
+    """With a server that is less patient than usual: an endless head ends the connection, a slow body gets 408."""
     hurried = (
         "import sys; import leasehold.server.http.protocol as p, leasehold.server.http.bodies as b; "
         "p.HEAD_SECONDS = b.BODY_SECONDS = 0.3; from leasehold.cli import main; sys.exit(main())"

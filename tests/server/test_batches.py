@@ -126,7 +126,7 @@ def test_grants_are_kept_when_a_network_resets_their_connection(server: Running,
     """None of them has waited, so the client may well have read them all."""
     first, second = f"unheard-{way}-1", f"unheard-{way}-2"
     key = None
-    if way == "ordinary":  # whoever shows a session is served the other way
+    if way == "ordinary":  # a request with a session takes the other parser
         key = server.post("sessions", {"ttl_seconds": 600, "holder": "ann"}).json["credential"]
     line = server.begin("batch", {"calls": [acquire(first), acquire(second)]}, key=key)
     until_written(line)

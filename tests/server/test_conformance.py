@@ -72,7 +72,7 @@ def connections(folder: Path, connect: Callable[..., Any]) -> Iterator[Connectio
 
 
 class TestThroughHttp(Conformance):
-    # Without keys, whoever reaches the server is its admin, and needs no proof: see TestAsAnAgent.
+    # Without keys, every client of the server is its admin, and needs no proof: see TestAsAnAgent.
     test_entitled_is_nobody_with_a_wrong_proof = None  # type: ignore[assignment]
 
     @pytest.fixture

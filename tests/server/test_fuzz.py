@@ -138,7 +138,7 @@ async def send(server: Running, content: bytes, chance: random.Random) -> bytes:
     reader, writer = await asyncio.open_connection(server.host, server.port)
     received = b""
     try:
-        with suppress(ConnectionError):  # it may well have hung up on us, after its answer or instead of one
+        with suppress(ConnectionError):  # it may have closed the connection, after its answer or instead of one
             if chance.random() < 0.1:
                 for start in range(0, min(len(content), 400), 40):
                     writer.write(content[start : start + 40])

@@ -54,7 +54,7 @@ class Trouble:
 def served_with(trouble: Trouble, work: Callable[[Served], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _loop, _told: None)  # the breakage is told to whoever asked
+        loop.set_exception_handler(lambda _loop, _told: None)  # the caller gets the breakage
         served = Served([MemoryStore(Memory(fault=trouble))], Settings(), loop, space="default")
         try:
             await work(served)

@@ -95,12 +95,12 @@ def test_waiting_and_leaving_over_tls(secured: Running, certificate: tuple[Path,
 
 
 def shown(server: Running) -> str:
-    """The certificate that whoever connects now is shown."""
+    """The certificate that a new connection gets."""
     return ssl.get_server_certificate((server.host, server.port), timeout=PATIENCE)
 
 
 def put(source: Path, target: Path) -> None:
-    """In one step, as whoever renews a certificate does."""
+    """In one step, as programs that renew certificates do."""
     beside = target.with_suffix(".new")
     beside.write_bytes(source.read_bytes())
     beside.replace(target)

@@ -37,7 +37,7 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One that gives whoever has gone away three seconds to ask again."""
+    """A server that gives a disconnected client three seconds to ask again."""
     command = command_with("leasehold.server.http.protocol.PATIENCE = 3.0")
     with serving(tmp_path_factory.mktemp("patient"), "--rate", "0", command=command) as running:
         yield running
@@ -180,7 +180,7 @@ def test_a_grant_that_nobody_read_is_released(
     """A client that waited dies with the answer in its hands: its kernel resets the connection."""
     asked: dict[str, Any] = {"resources": "unread", "holder": "goner", "wait_seconds": 600}
     key = None
-    if way == "ordinary":  # whoever shows a session is served the other way
+    if way == "ordinary":  # a request with a session takes the other parser
         key = server.post("sessions", {"ttl_seconds": 600, "holder": "goner"}).json["credential"]
     proof = hold(server, "unread")
     line = server.begin("acquire", asked, key=key)
@@ -217,7 +217,7 @@ def test_a_grant_is_kept_for_a_client_that_retries_at_once(patient: Running) -> 
 
 
 def test_a_grant_before_another_request_was_heard(server: Running) -> None:
-    """Whoever asks something else has read what it was told before, even if the end is abrupt."""
+    """A client that sends another request has read the answer before, even if the end is abrupt."""
     line = unread(server, "heard", "ann")
     assert read_reply(line).status == 200
     again = unread(server, "heard-2", "ann")

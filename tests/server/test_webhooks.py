@@ -157,7 +157,7 @@ def test_a_new_hook_begins_with_what_happens_next(tmp_path: Path, receiver: Rece
 
 
 def test_a_receiver_on_this_machine_must_be_allowed(tmp_path: Path, receiver: Receiver) -> None:
-    """Also if only whoever looks it up knows that this is where it is: such a name is no address to anybody else."""
+    """Also for a name that only a resolver takes for this address: other readers see no address in it."""
     hook_in(tmp_path, receiver, allow_private="false", url=f'"http://127.1:{receiver.port}/hook"')
     with serving(tmp_path) as server:
         take(server, "one")

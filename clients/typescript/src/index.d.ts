@@ -15,7 +15,7 @@ export interface Options {
 }
 
 export interface Call {
-  /** Aborted: the request is given up, and whoever waited has left the queue. */
+  /** Aborted: the request is given up, and a waiting caller has left the queue. */
   signal?: AbortSignal | undefined;
 }
 

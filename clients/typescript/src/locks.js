@@ -110,7 +110,7 @@ export class Locks {
   }
 }
 
-/** What, sent twice, would make two of it, or end the lease of whoever came next. */
+/** Return true for a request that, sent twice, would create two things or end the next holder's lease. */
 function happensTwice(route, body) {
   if (route === "POST /v1/force-release") return !/^l\d+-[0-9a-f]{32}$/.test(body?.target);
   return route === "POST /v1/keys" || route === "POST /v1/steal" || (route === "POST /v1/acquire" && !body?.request_id);

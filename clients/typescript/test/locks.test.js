@@ -104,7 +104,7 @@ test("a wait whose end was not heard is a timeout all the same", async () => {
   assert.deepEqual([late.ok, late.code, heard], [false, "timeout", 2]);
 });
 
-test("withLock holds, renews and gives back", async () => {
+test("withLock holds, renews and releases", async () => {
   let seen;
   const result = await locks.withLock({ resources: "work", ttl_seconds: 3 }, async (lease, signal) => {
     seen = lease.fence;

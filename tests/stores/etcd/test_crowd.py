@@ -107,7 +107,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 class Worker:
-    """Takes some names in order, whoever is asked, and gives them back."""
+    """Takes some names in order, at any server, and releases them."""
 
     def __init__(self, number: int, servers: list[leasehold.Locks], inside: Inside) -> None:
         self._chance = random.Random(number)
@@ -154,7 +154,7 @@ def test_stores_that_go_in_order_meet_nobody_and_lose_nothing(monkeypatch: pytes
 
 
 def cross(servers: list[leasehold.Locks], mine: leasehold.Granted, other: str) -> bool:
-    """Ask for what the other holds, and then give back what we hold, elsewhere. Whether we were the victim."""
+    """Ask for what the other holds, then release what we hold, elsewhere. True if we were the victim."""
     one, two, three = servers
     told = one.acquire(other, ttl=60, wait=20, holder=mine.lease.holder)
     given_back = two.release(mine.lease.id, mine.token)

@@ -479,7 +479,7 @@ def test_a_commit_without_a_request_tells_the_time_all_the_same() -> None:
         assert store.replica.meta.now >= before > HOUR
 
 
-# ------------------------------------------------------------------------------- whoever dies on the way
+# ------------------------------------------------------------------------------- a store that dies on the way
 
 
 class Dies:

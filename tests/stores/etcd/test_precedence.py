@@ -1,4 +1,4 @@
-"""Whoever has lost too often on etcd goes first; nobody waits for one that is gone."""
+"""A store that has lost too often on etcd goes first; the others do not wait for one that is gone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever goes first is waited for, also on a machine that stands still for a while."""
+    """The others wait for a store that goes first, also on a machine that stands still for a while."""
     monkeypatch.setattr(precedence, "LONGEST", 3_600.0)
 
 

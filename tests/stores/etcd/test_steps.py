@@ -1,4 +1,4 @@
-"""The etcd store step by step: whoever has something else to do meanwhile gets what whoever waits gets."""
+"""The etcd store step by step: a caller that works meanwhile gets what a caller that waits gets."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ def paused(member: Member) -> Iterator[None]:
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.timeout(120)
 def test_an_answer_that_never_comes_is_missed_by_another_thread(members: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by whoever waits from the beginning: nobody knows what became of it."""
+    """As for a caller that waits from the beginning: the outcome is unknown."""
     with Etcd(*QUICK, members=members) as cluster, opened(cluster.url, cluster.url) as (one, two):
         for store in (one, two, one, two):
             put_in_the_end(store, "first")

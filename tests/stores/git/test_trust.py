@@ -106,7 +106,7 @@ def test_fences_stay_in_one_order(pair: tuple[Locks, Locks]) -> None:
 
 
 def test_what_was_assumed_and_not_written_has_to_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one batch somebody may write while somebody else only looks at what was never seen."""
+    """In one batch one command may write while another only reads what was never seen."""
     monkeypatch.setattr(store, "TRUST", 3_600.0)
     keeper = store.GitStore(GitAddress(str(bare(tmp_path / "remote.git")), str(tmp_path / "cache")))
 

@@ -187,7 +187,7 @@ def test_another_history_of_the_server_refuses_it(store: PostgresStore) -> None:
 
 
 def test_it_waits_for_no_other_turn(store: PostgresStore) -> None:
-    """Whoever has a turn now is about to change something."""
+    """The store that has a turn now is about to change something."""
     turn = store.begin()
     turn.load([B])
     with psycopg.connect(server().url) as other:

@@ -318,7 +318,7 @@ def test_what_was_not_committed_is_not_remembered(
     monkeypatch.setattr(transaction, "_PATIENCE", b"50ms")
     with psycopg.connect(server().url) as keeper:
         keeper.execute("SELECT pg_advisory_xact_lock(%s)", [store.address.salt if how == "too late" else 1])
-        if how == "cancelled":  # by whoever looks after the database, while the commit waits for something
+        if how == "cancelled":  # by the administrator of the database, while the commit waits for something
             keeper.execute(f"LOCK TABLE {store.address.schema}.journal")
             store.writer().execute("SET statement_timeout = '50ms'")
         with pytest.raises((leasehold.LeaseholdError, UnicodeEncodeError)):

@@ -1,4 +1,4 @@
-"""The journal of a process that stays: nobody can tell, and whoever comes next finds everything."""
+"""The journal of a long-lived process: readers see no difference, and the next process finds everything."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_it_is_folded_when_it_is_long(store: SqliteStore, path: Path) -> None:
 def test_the_log_is_copied_back_when_the_journal_is_folded(
     store: SqliteStore, path: Path, early: int, whole: int, expected: bool
 ) -> None:
-    """To fold stalls whoever asks then, and so does that: it had better be the same one."""
+    """Folding stalls the requests of that moment, and so does trimming: both happen in one turn."""
     store._database.log.limit, store._database.log.fold_limit = whole, early
     before = path.read_bytes()
     for number in range(5):
@@ -296,7 +296,7 @@ def test_the_clock_goes_on_from_the_journal(store: SqliteStore, path: Path, cloc
 
 
 def test_numbers_of_rows_are_not_used_again(store: SqliteStore, path: Path, clock: FakeClock) -> None:
-    """Whoever has read a journal and comes back after another one was written must not take one for the other."""
+    """A reader of one journal that returns after another was written must not take one for the other."""
     reader = SqliteStore(str(path), clock=clock)
     for turn in range(3):
         commit(store, Put("na", Ref(f"x{turn}")))

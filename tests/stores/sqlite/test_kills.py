@@ -127,4 +127,4 @@ def test_one_after_the_other_dies_on_the_same_database(tmp_path: Path, steps: in
 
 
 def test_these_processes_are_short_lived_enough() -> None:
-    assert database.LASTING > COMMITS, "whoever looks at the remains is a brief process"
+    assert database.LASTING > COMMITS, "the process that reads the remains is a brief one"

@@ -219,7 +219,7 @@ def marked(gate: Gate) -> int:
 def test_after_a_commit_it_is_our_turn_until_it_is_closed(store: SqliteStore, gate: Gate) -> None:
     transaction = store.begin()
     transaction.commit([Put("na", Ref("x"))], [], transaction.fence + 5)
-    assert set(seen(store, "na")) == {"x"}, "but it is there already, for whoever looks"
+    assert set(seen(store, "na")) == {"x"}, "but it is there already, for every reader"
     assert not gate.try_to_take()
     assert marked(gate) == transaction.fence
     transaction.close()

@@ -1,10 +1,10 @@
 """The wait-for graph and its cycles. Pure: it knows actors and what they need, not how leases work.
 
-Whoever waits needs something from others: an exclusive resource needs *all* of its blockers to give way, a
+A waiting actor needs something from others: an exclusive resource needs *all* of its blockers to give way, a
 semaphore only *enough* of them, and a choice between resources only *one* of its alternatives. So a plain
 cycle search would find phantoms; instead the graph is reduced. An actor is **live** if it waits for
-nothing, or if everything that it waits for can come about through live actors alone. Whoever is left over
-when nothing more can be reduced will wait for ever.
+nothing, or if everything that it waits for can come about through live actors alone. An actor that
+is left over when nothing more can be reduced will wait for ever.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class _SharedNeed:
         return self._blockers[:size]
 
     def pass_live(self, place: int, live: AbstractSet[str]) -> list[_Count]:
-        """Whoever stands at this place is live: what is met by that."""
+        """Take the actor at this place as live. Return the needs that are met by that."""
         if not self._counts[place]:
             return []  # not passed yet
         self._counts[place] = 0

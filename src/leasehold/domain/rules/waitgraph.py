@@ -209,7 +209,7 @@ class WaitGraph:
         ]
 
     def _newcomer_ahead(self, _spot: SoughtNode, _order: tuple[int, ...]) -> list[Rival]:
-        """Whoever is not in the records yet."""
+        """Return the rivals that are not in the records yet."""
         return []
 
 

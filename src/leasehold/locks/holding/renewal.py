@@ -85,7 +85,7 @@ class Tenure:
 
     @property
     def reason(self) -> str | None:
-        """Why it is over; None while it can be counted on. Whoever sees the deadline pass ends it for everybody."""
+        """Why it is over; None while it can be counted on. The first reader after the deadline ends it for all."""
         with self._changing:
             if self._reason is None and self._clock() >= self._term.deadline:
                 why = f": {self._trouble}" if self._trouble is not None else ""
