@@ -108,6 +108,17 @@ def crash_postgres(targets: Targets) -> Callable[[], None]:
     return targets.site.start_store
 
 
+def promote_standby(targets: Targets) -> Callable[[], None]:
+    """Lose PostgreSQL for good, and promote its synchronous standby."""
+    assert isinstance(targets.site, PostgresSite)
+    targets.site.fail_over(targets.site.prepare_standby())
+    return _nothing
+
+
+def _nothing() -> None:
+    """Undo nothing: what was lost stays lost."""
+
+
 def kill_member(targets: Targets) -> Callable[[], None]:
     """SIGKILL a member of etcd, and start it again with its data."""
     assert isinstance(targets.site, EtcdSite)
@@ -175,7 +186,13 @@ OF_STORES_BEHIND_A_NETWORK: Mishaps = {
 }
 MISHAPS: dict[str, Mishaps] = {
     "sqlite": {**OF_CLIENTS, **OF_SERVERS, "full disk": full_disk, "failing syncs": failing_syncs},
-    "postgres": {**OF_CLIENTS, **OF_SERVERS, **OF_STORES_BEHIND_A_NETWORK, "crash of PostgreSQL": crash_postgres},
+    "postgres": {
+        **OF_CLIENTS,
+        **OF_SERVERS,
+        **OF_STORES_BEHIND_A_NETWORK,
+        "crash of PostgreSQL": crash_postgres,
+        "promoted standby": promote_standby,
+    },
     "etcd": {
         **OF_CLIENTS,
         **OF_SERVERS,

@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+PATIENCE = 60.0
 ARMED = "leasehold.testing.faults.armed"
 
 
@@ -148,7 +150,7 @@ class PostgresSite(Site):
         proxy = FaultyProxy(self.proxies, self.postgres.port)
         self.store_proxies.append(proxy)
         self.own = self.postgres.url
-        self.store = self.own.replace(f":{self.postgres.port}/", f":{proxy.port}/")
+        self.store = f"{self.own.replace(f':{self.postgres.port}/', f':{proxy.port}/')}?pause=1s"
 
     def crash_store(self) -> None:
         """End PostgreSQL as a crash does."""
@@ -157,6 +159,35 @@ class PostgresSite(Site):
     def start_store(self) -> None:
         """Start it again."""
         self.postgres.start()
+
+    def prepare_standby(self) -> Postgres:
+        """Start a standby without which nothing is acknowledged any more, and wait until it has everything."""
+        import psycopg  # noqa: PLC0415 (the other stores do without)
+
+        standby = self._stack.enter_context(self.postgres.standby())
+        with psycopg.connect(self.postgres.url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+            seen = "SELECT true FROM pg_stat_replication WHERE sync_state = 'sync' AND flush_lsn >= "
+            end = time.monotonic() + PATIENCE
+            while connection.execute(f"{seen}pg_current_wal_flush_lsn()").fetchone() is None:
+                if time.monotonic() > end:
+                    raise RuntimeError("the standby does not follow")
+                time.sleep(0.02)
+        return standby
+
+    def fail_over(self, standby: Postgres) -> None:
+        """Lose the primary, promote this standby, and lead all connections there."""
+        import psycopg  # noqa: PLC0415 (as above)
+
+        self.postgres.stop(signal.SIGQUIT)
+        with psycopg.connect(standby.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_promote()")
+        self.postgres, self.own = standby, standby.url
+        (proxy,) = self.store_proxies
+        proxy.goal = standby.port
+        proxy.go("cut")
+        proxy.go("pass")
 
     def pause_store(self) -> None:
         """Stop PostgreSQL and its backends."""
