@@ -111,3 +111,20 @@ def test_a_dead_engine_excuses_only_from_then_on() -> None:
     story.grant(5, "bob", "a")
     assert story.kinds(dead_engines={"engine of ann": 6}) == {"fifo"}
     assert story.kinds(dead_engines={"engine of ann": 5}) == set()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "kinds"),
+    [
+        ("pool://fleet/1-4", "pool://fleet/3", set[str]()),
+        ("pool://fleet", "pool://fleet/3", set[str]()),
+        ("pool://fleet/1-4", "pool://fleet/5", {"wait"}),
+        ("pool://fleet/1-4", "pool://other/3", {"wait"}),
+        ("pool://fleet/1-4", "fleet", {"wait"}),
+    ],
+)
+def test_a_wait_for_a_pool_ends_with_one_of_its_members(wanted: str, given: str, kinds: set[str]) -> None:
+    story = Story()
+    story.queue(0, "ann", wanted)
+    story.grant(1, "ann", given, waiter=waiter("ann"))
+    assert story.kinds() == kinds

@@ -18,6 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from leasehold.domain import pools
 from leasehold.testing.invariants.places import Index
 from leasehold.testing.invariants.wants import Want, number, text, who
 
@@ -168,8 +169,15 @@ def _is_what_was_wanted(granted: Event, wait: CheckedWait) -> bool:
     if not _is_same_wish(granted._replace(resources=asked.resources), wait):
         return False
     if asked.detail.get("any_of"):
-        return len(granted.resources) == 1 and granted.resources[0] in asked.resources
-    return granted.resources == asked.resources
+        return len(granted.resources) == 1 and any(_gives(granted.resources[0], name) for name in asked.resources)
+    return len(granted.resources) == len(asked.resources) and all(map(_gives, granted.resources, asked.resources))
+
+
+def _gives(given: str, wanted: str) -> bool:
+    """Return True if a lease on `given` is what was wanted: this name, or a member of this pool."""
+    return given == wanted or (
+        wanted.startswith(pools.PREFIX) and given.startswith(pools.PREFIX) and pools.meet(given, wanted)
+    )
 
 
 def _is_same_wish(event: Event, wait: CheckedWait) -> bool:
