@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,27 @@ def test_side_by_side_commands_of_a_run_get_one_yes_and_end_no_lease_of_each_oth
     assert done.out.split("\n")[:2] == ["4", "8"]
     assert "Released y (completed)" in done.out
     assert "leasehold run y --wait 10m -- …" in done.err
+
+
+def test_no_command_of_a_run_releases_what_the_run_or_a_neighbour_holds(shell: Shell) -> None:
+    """As a script does whose trap releases what it asked for and was refused."""
+    neighbour = "(leasehold acquire y --token-file t > out; touch 1; until test -e 2; do :; done) & "
+    script = (
+        'echo "$LEASEHOLD_LEASE" > id; until test -e 1; do :; done; for name in x "$(cat id)" y; do'
+        " leasehold release $name; echo $?; done; leasehold session end; echo $?;"
+        " leasehold list --json > held; touch 2; wait"
+    )
+    done = within(shell, f"{neighbour} {script}")
+    assert (done.code, done.out.split()) == (0, ["8"] * 4), done
+    assert "that this command is part of releases it at its end" in done.err
+    held = json.loads((shell.home / "held").read_text())["data"]["leases"]
+    assert sorted(lease["resources"] for lease in held) == [["x"], ["y"]]
+
+
+def test_a_command_of_a_run_may_update_and_renew_the_lease_of_the_run(shell: Shell) -> None:
+    script = 'leasehold update x --context "{\\"step\\": 3}" > out && leasehold renew $LEASEHOLD_LEASE > out'
+    done = within(shell, f"{script} && leasehold inspect x --json")
+    assert (done.code, done.said["data"]["leases"][0]["context"]) == (0, {"step": 3}), done
 
 
 def test_a_run_within_a_run_is_another_agent_and_waits_for_its_turn(shell: Shell) -> None:

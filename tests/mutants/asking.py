@@ -85,6 +85,13 @@ ASKING = (
         (RUN, "-k", "watchdog_releases and alone"),
     ),
     Mutant(
+        "a command of a run releases the lease of the run",
+        "cli/commands/own_leases.py",
+        '    if own is None or context.verb == "release":\n',
+        "    if own is None:\n",
+        (RUN, "-k", "no_command_of_a_run"),
+    ),
+    Mutant(
         "a run offers to release its lease",
         "cli/refusals.py",
         '    return blocker.state == "held" and blocker.lease == os.environ.get("LEASEHOLD_LEASE")\n',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from leasehold.cli.commands.own_leases import TargetResult
@@ -115,6 +116,8 @@ def _advice(context: Context, name: str, lease: Lease) -> str:
     if kept is not None and kept.layer != NAMED and _judged(context, kept) == MINE and is_for_person(context):
         as_holder = context.suggest(context.verb, *lease.resources, holder=lease.holder)
         return step(f"it was taken from here as {shown(lease.holder)}, so name that holder", as_holder)
+    if context.is_of_run and lease.id == os.environ.get("LEASEHOLD_LEASE"):
+        return "Next: go on under it: the `leasehold run` that this command is part of releases it at its end"
     if lease.session is not None:  # a `leasehold run` has one: nobody is advised to release its lease
         names = lease.resources if keys.is_lease_id(name) else (name,)
         wait = context.suggest("acquire", *names, more=" --wait 10m")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from leasehold.cli import output
 from leasehold.cli.commands.acquire import told
 from leasehold.cli.context import read_secret
@@ -64,13 +66,16 @@ def _given_token(context: Context) -> str | None:
 def _meant(context: Context, token: str | None, target: str) -> list[OwnLease] | TargetResult:
     """Find the caller's lease on a resource or with an id; several if only a try can tell which one it is."""
     is_id, session = keys.is_lease_id(target), context.session
-    if is_id and (token or session):
+    if is_id and (token or (session and not context.is_of_run)):
         return [OwnLease(target, token, session)]
     name = target if is_id else checks.resource(target)
     known = context.tokens.recall(name) if token is None else None
     if known is not None:
         return [OwnLease(*known, session)]
-    found = _by_looking(context, token, name) if token or session else []
+    if not token and context.is_of_run:
+        found = _lease_of_run(context, name)
+    else:
+        found = _by_looking(context, token, name) if token or session else []
     if found:
         return found
     from leasehold.cli.holders import not_mine  # noqa: PLC0415 (only for a refusal)
@@ -85,10 +90,23 @@ def _by_looking(context: Context, token: str | None, name: str) -> list[OwnLease
         return []
     session = checks.session_id(context.session) if context.session else ""
     fitting = [lease for lease in seen if token or lease.session == session]
-    if not token and context.is_of_run:  # the commands of a run share its session, and none ends another's lease
-        fitting = [lease for lease in fitting if not context.is_anothers(lease.id)]
     fitting.sort(key=lambda lease: lease.holder != context.holder)
     return [OwnLease(lease.id, token, context.session) for lease in fitting]
+
+
+def _lease_of_run(context: Context, name: str) -> list[OwnLease]:
+    """Return the lease of the run that this command is part of, to renew or update: the run alone releases it.
+
+    All commands of a run share its session, so that its secret does not prove which of them took a lease.
+    """
+    own = os.environ.get("LEASEHOLD_LEASE")
+    if own is None or context.verb == "release":
+        return []
+    listed = context.locks.list(space=context.space)
+    is_named = not isinstance(listed, Refused) and any(
+        lease.id == own and (name == own or name in lease.resources) for lease in listed
+    )
+    return [OwnLease(own, None, context.session)] if is_named else []
 
 
 def _try(context: Context, found: list[OwnLease], act: Callable[[OwnLease], LeaseOutcome]) -> LeaseOutcome:

@@ -7,6 +7,7 @@ from leasehold.cli.context import accepted
 from leasehold.cli.output import clock, moment
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.domain.names import shown
+from leasehold.domain.outcomes import Refused
 from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.errors import InvalidInput
 from leasehold.requests import checks
@@ -59,6 +60,9 @@ def end(context: Context) -> int:
         from leasehold.cli.commands.admin import refuse_agents  # noqa: PLC0415 (only for people)
 
         refuse_agents(context, "force-release", "to end another's session")
+    elif context.is_of_run:
+        why = "the session is that of the `leasehold run` that this command is part of, which ends it"
+        return context.end(Refused("not_allowed", "", why), "")
     outcome = context.locks.end_session(_ending(context), admin=context.values["by"])
     text = ""
     if isinstance(outcome, SessionEnded):
