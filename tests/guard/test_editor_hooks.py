@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,20 @@ def test_a_name_that_two_agents_share_gives_neither_what_the_other_edits(project
     with leasehold.connect(project.env["LEASEHOLD_URL"], holder="coder") as locks:
         assert locks.acquire("path:src/b.py", ttl=60)
     assert project.hook("claude", project.edit("aaaa", "src/b.py")) is None, "taken by other means in its name"
+
+
+def test_a_name_that_two_agents_share_lets_neither_commit_the_others_edit(project: Project, tmp_path: Path) -> None:
+    project.env["LEASEHOLD_HOLDER"] = "coder"
+    assert project.hook("claude", project.edit("aaaa", "src/a.py")) is None
+    agent = shutil.copy("/bin/bash", tmp_path / "claude")
+    check = f"{shlex.quote(sys.executable)} -m leasehold.cli guard src/a.py --policy require; exit $?"
+    codes = [
+        subprocess.run(
+            [agent, "-c", check], cwd=project.root, env={**project.env, "CLAUDE_CODE_SESSION_ID": id_}, check=False
+        ).returncode
+        for id_ in ("aaaa", "bbbb")
+    ]
+    assert codes == [0, 4]
 
 
 def test_an_agent_that_holds_a_pattern_takes_nothing_new_within_it(project: Project) -> None:

@@ -128,9 +128,16 @@ PRINCIPALS = (
     Mutant(
         "hooks let two agents of one configured name edit the same file",
         "guard/checking.py",
-        "and not (self.is_hook and is_of_hook(lease.session))",
-        "and not (self.is_hook and is_of_hook(None))",
+        "        is_anothers = self.is_hook or (",
+        "        is_anothers = (",
         ("tests/guard/test_editor_hooks.py", "-k", "two_agents_share and variable"),
+    ),
+    Mutant(
+        "the name that two agents share lets each commit the other's edit",
+        "guard/checking.py",
+        "        is_anothers = self.is_hook or (self.hooks is not None and lease.session != self.hooks)\n",
+        "        is_anothers = self.is_hook\n",
+        ("tests/guard/test_editor_hooks.py", "-k", "others_edit"),
     ),
     Mutant(
         "a hook does not tell the agent that its lease was taken",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from leasehold.compat.steps import ask
+from leasehold.config import paths as places
 from leasehold.config.settings import POLICIES
 from leasehold.domain import names
 from leasehold.domain.leases import Inspection
@@ -89,18 +90,26 @@ class LeaseOwner(Noun):
     """True for an editor's hook: by its name it owns nothing that the hooks of another agent took."""
     others: Collection[int] = ()
     """Fences of leases that have its name and that another process is known to have taken."""
+    hooks: str | None = None
+    """The id of the session in which the hooks of the caller's own agent take leases, if it is known."""
 
     def owns(self, lease: Lease) -> bool:
         """True if the caller owns this lease."""
         if (self.session is not None and lease.session == self.session) or lease.fence in self.fences:
             return True
-        if lease.fence in self.others:
+        if lease.holder != self.holder or lease.fence in self.others:
             return False
-        return lease.holder == self.holder and not (self.is_hook and is_of_hook(lease.session))
+        is_anothers = self.is_hook or (self.hooks is not None and lease.session != self.hooks)
+        return not (is_anothers and is_of_hook(lease.session))
 
 
 HOOK_SESSION = "hook-"
 """How the ids of the sessions begin in which hooks take leases for their agents."""
+
+
+def hook_session(editor: str, session: str, agent: str = "") -> str:
+    """Return the id of the session in which the hooks of this agent take leases."""
+    return f"{HOOK_SESSION}{places.digest(editor, session, agent)}"
 
 
 def is_of_hook(session: str | None) -> bool:

@@ -9,6 +9,7 @@ from leasehold.cli.output import clock
 from leasehold.compat.steps import ask
 from leasehold.config import paths as places
 from leasehold.config import settings as config
+from leasehold.config.identity import CommandIdentity
 from leasehold.domain import keys
 from leasehold.domain.names import shown
 from leasehold.errors import InvalidInput
@@ -50,7 +51,10 @@ def owner_of(context: Context) -> checking.LeaseOwner:
     """Return the caller as an owner of leases: its name, its session, and the fences of its tokens."""
     session = checks.session_id(context.session) if context.session else None
     others = {keys.number(line.lease) for line in context.tokens.of_namesakes()}
-    return checking.LeaseOwner(context.holder, session, {keys.number(lease) for lease in context.own}, others=others)
+    run = context.identity.run if isinstance(context.identity, CommandIdentity) else None
+    hooks = None if run is None else checking.hook_session(*run)
+    own = {keys.number(lease) for lease in context.own}
+    return checking.LeaseOwner(context.holder, session, own, others=others, hooks=hooks)
 
 
 def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple[Verdict, ...]) -> int:

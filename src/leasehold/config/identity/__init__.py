@@ -128,6 +128,12 @@ class CommandIdentity:
             return "by its process: the processes that this command comes from cannot be read"
         return f"by descent from {owner.name} {owner.pid}"
 
+    @property
+    def run(self) -> tuple[str, str] | None:
+        """The agent, no CI job, and the id of its run that the environment names; also under a given name."""
+        found = _named(self._env, self.lineage)
+        return None if found is None or found[0].words or "\0" in found[1] else (found[0].label, found[1])
+
     def _system(self) -> tuple[System, str] | None:
         if isinstance(self._named, str):
             self._named = _named(self._env, self.lineage) if self._given is None else None

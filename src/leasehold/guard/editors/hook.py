@@ -11,7 +11,7 @@ from stat import S_ISREG
 from leasehold.config import paths as places
 from leasehold.config.identity import short
 from leasehold.errors import StoreUnsuitable
-from leasehold.guard.checking import HOOK_SESSION, OFF, ROOT, Below, name_of
+from leasehold.guard.checking import OFF, ROOT, Below, hook_session, name_of
 from leasehold.guard.editors import decision as deciding
 from leasehold.guard.editors.adapters import AFTER, BEFORE, END
 from leasehold.guard.editors.decision import Decision, HookTerms, KnownLease
@@ -33,7 +33,7 @@ def holder_of(occasion: HookCall, given: str | None = None) -> str:
 
 def session_id(occasion: HookCall) -> str:
     """Return the id of this agent's session, the same for every hook of its run."""
-    return f"{HOOK_SESSION}{places.digest(occasion.editor, occasion.session, occasion.agent)}"
+    return hook_session(occasion.editor, occasion.session, occasion.agent)
 
 
 def steps(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
