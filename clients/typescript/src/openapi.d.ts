@@ -42,6 +42,8 @@ export interface Acquire {
   first?: boolean;
   /** Tokens of leases that you hold: proof for `reentrant` and for `yours`. */
   token?: string | string[] | null;
+  /** The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events. */
+  trace?: string | null;
 }
 
 /** Take a lease, or wait for it. */
@@ -88,6 +90,8 @@ export interface AcquireCall {
   first?: boolean;
   /** Tokens of leases that you hold: proof for `reentrant` and for `yours`. */
   token?: string | string[] | null;
+  /** The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events. */
+  trace?: string | null;
 }
 
 /** A session, or a holder without one, in the wait-for graph. */
@@ -632,6 +636,8 @@ export interface ListedLease {
   principal?: string;
   /** Id of the key that was used; for admins, on a server with keys. */
   key?: string;
+  /** The `traceparent` of the request that acquired it; only if it had one. */
+  trace?: string;
 }
 
 /** A session in a listing. */

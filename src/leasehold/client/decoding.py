@@ -66,6 +66,7 @@ def lease(it: Json) -> Lease:
         when(it["as_of"]),
         it.get("principal"),
         it.get("key"),
+        it.get("trace"),
     )
 
 

@@ -91,6 +91,8 @@ class LeaseRequest(Noun):
     """The id of the key that it showed."""
     body: str = ""
     """Digest of what a request_id stands for: another body is another request."""
+    trace: str | None = None
+    """The trace of the caller, as the caller spells it."""
 
 
 class Hold(Noun):

@@ -38,6 +38,8 @@ class Lease(Noun):
     """The principal that took it, as `NAME:ID`, for admins; None on a store or server without keys."""
     key: str | None = None
     """The id of the key that it was taken with, for admins."""
+    trace: str | None = None
+    """The trace of the caller that acquired it, if there is one: a `traceparent`."""
 
     @property
     def value(self) -> str | None:

@@ -329,5 +329,7 @@ class Draft:
         if ask.principal is not None:
             detail["principal"] = ask.principal
             detail["key"] = ask.key
+        if ask.trace is not None:
+            detail["trace"] = ask.trace
         told = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
         self.events.append(Event(*told))

@@ -83,6 +83,7 @@ class AsyncLocks(CallDefaults):
         request_id: str | None = None,
         intent: bool = False,
         token: str | Sequence[str] | None = None,
+        trace: str | None = None,
     ) -> Acquired:
         """As `Locks.acquire`; a task that is cancelled leaves the queue and holds nothing."""
         call = self._call("acquire", locals())

@@ -108,6 +108,7 @@ class Locks(CallDefaults):
         request_id: str | None = None,
         intent: bool = False,
         token: str | Sequence[str] | None = None,
+        trace: str | None = None,
     ) -> Acquired:
         """Take a lease, or wait for it: `Granted`, `Held`, `TimedOut`, `Deadlock` or `Refused`.
 
@@ -131,6 +132,7 @@ class Locks(CallDefaults):
             request_id: a retry with the same id gets the same answer.
             intent: a refused try counts as waiting for a minute when deadlocks are looked for.
             token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
+            trace: the `traceparent` of the caller, kept with the lease: see `leasehold.tracing`.
         """
         call = self._call("acquire", locals())
         outcome: Acquired = self._answers.ask(call)

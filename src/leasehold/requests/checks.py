@@ -35,7 +35,7 @@ MODES: Final = {name: mode for mode, name in MODE_NAMES.items()}
 Settings = calls.Settings
 _DEFAULTS: Final = {**{row[0]: row[2] for row in verbs.ACQUIRE}, "space": "default"}
 _ASKED: Final = len(_DEFAULTS)
-_APART: Final = ("resources", "session", "context", "request_id", "token")
+_APART: Final = ("resources", "session", "context", "request_id", "token", "trace")
 """The arguments of an acquire that differ from request to request; all others are its terms."""
 _of_terms: Final = itemgetter(*[name for name in _DEFAULTS if name not in _APART])
 _of_the_rest: Final = itemgetter(*_APART)
@@ -83,7 +83,7 @@ def acquire(
     """Return the command for an acquire. It contains only the hash of `token`."""
     if len(asked) != _ASKED:
         asked = _whole(asked)
-    resources, proven, context, request_id, had = _of_the_rest(asked)
+    resources, proven, context, request_id, had, trace = _of_the_rest(asked)
     said: tuple[object, ...] = (*_of_terms(asked), authority)
     known = terms(settings, said) if memory is None else memory.terms(settings, said)
     # fmt: off
@@ -109,7 +109,7 @@ def acquire(
     )
     # fmt: off
     asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
-            principal, key, body)
+            principal, key, body, None if trace is None else text(trace, "trace", 128))
     # fmt: on
     ask = new(LeaseRequest, asks)
     return new(c.Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))

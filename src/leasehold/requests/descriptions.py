@@ -53,6 +53,10 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "task": ("Id of the task that the run locks.", "12"),
     "text": ("The note; none removes the one before.", "reserved for the demo on Friday"),
     "token": ("The token that came with the lease.", "5f0c9a1e5f0c9a1e5f0c9a1e5f0c9a1e"),
+    "trace": (
+        "The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events.",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ),
     "ttl": ("Seconds that it lives unless it is renewed; at most 24 h unless the server allows more.", 1800),
     "wait": ("Seconds to wait in the queue; 0 answers at once.", 0),
     "work_unit": ("Id of the work unit that the run locks.", "7"),

@@ -113,6 +113,7 @@ ACQUIRE: tuple[tuple[Any, ...], ...] = (
     ("intent", "flag", False),
     ("first", "flag", False),
     ("token", "names?", None),
+    ("trace", "text?", None),
 )
 _VERBS: dict[str, tuple[Any, ...]] = {
     "acquire": ("Take a lease, or wait for it.", "POST", "/v1/acquire", "Granted", ACQUIRE),

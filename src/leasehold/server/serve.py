@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from leasehold.config.settings import Choice
     from leasehold.locks.hosted import Served
+    from leasehold.server.ops.spans import Spans
     from leasehold.server.webhooks.settings import Hook
 
 log = logging.getLogger("leasehold.server")
@@ -68,6 +69,10 @@ class ServeOptions(Noun):
     """The address at which other servers of the store reach this one, or `auto` for its own; empty: it owns nothing."""
     peers: tuple[str, ...] = ()
     """The only servers to which requests are handed on; empty: those with https, and those on this machine."""
+    traces: str = "off"
+    """`off`, `otlp` or `file:PATH`."""
+    trace_ratio: float = 0.01
+    """Of the requests that come without a trace, so many begin one."""
     log_format: str = "json"
     """`json` or `text`."""
 
@@ -127,6 +132,8 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
         app = App(
             served, loopback=loopback, rate=options.rate, polls=polls, ttl=options.store.ttl, agents_may_force=may_force
         )
+        if options.traces != "off":
+            app.dispatcher.spans = _spans(served, options)
         config = _config(options, app)
         server = HttpServer(config, app)
         listener = _listen(options.host, options.port)
@@ -142,9 +149,19 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
         ):
             await server.serve([listener])
         await app.agents.ended()
+        if app.dispatcher.spans is not None:
+            app.dispatcher.spans.close()
     finally:
         await served.close()
         log.info("stopped")
+
+
+def _spans(served: Served, options: ServeOptions) -> Spans:
+    try:
+        from leasehold.server.ops.spans import Spans  # noqa: PLC0415 (an extra, and only where it is wanted)
+    except ImportError as error:
+        raise LeaseholdError(f"{error.name} is missing; install it: pip install 'leasehold[otel]'") from None
+    return Spans(served, options.traces, options.trace_ratio)
 
 
 @asynccontextmanager

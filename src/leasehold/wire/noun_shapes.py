@@ -18,6 +18,7 @@ ROLE = "admin|agent|viewer"
 BLOCKER_STATE = "held|waiting|grace|quarantined"
 _BY_ADMINS = (("principal", "text", "principal", "principal"), ("key", "text", "key", "principal"))
 """Told to admins, of servers with keys."""
+_TRACE = ("trace", "text", "trace", "trace")
 _LEASE = (
     ("id", "lease_id"),
     ("space", "text"),
@@ -64,7 +65,7 @@ def _contended(it: Graph, _now: int) -> list[dict[str, object]]:
 
 SHAPES: dict[str, Entry] = {
     "Lease": ("One grant.", "leases.Lease", _LEASE),
-    "ListedLease": ("A lease in a listing.", "leases.Lease", (*_LEASE, *_BY_ADMINS)),
+    "ListedLease": ("A lease in a listing.", "leases.Lease", (*_LEASE, *_BY_ADMINS, _TRACE)),
     "Blocker": (
         "A lease, a waiting request or a closed resource that stands in the way of a request.",
         "leases.Blocker",

@@ -61,9 +61,10 @@ def lease_values(it: Lease) -> tuple[Any, ...]:
     By hand, as acquire and renew spend a fifth of their processor time outside the store in here.
     """
     # Unpacked at once: reading each field by its name takes several times as long.
-    id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of, _, _ = (
-        it
-    )
+    # fmt: off
+    (id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of,
+     _, _, _) = it
+    # fmt: on
     return (
         id_,
         space,
@@ -105,7 +106,8 @@ def lease(it: Lease, _now: int = 0) -> Json:
 
 
 def _listed_lease(it: Lease, _now: int) -> Json:
-    return lease(it) if it.principal is None else {**lease(it), "principal": it.principal, "key": it.key}
+    told = lease(it) if it.principal is None else {**lease(it), "principal": it.principal, "key": it.key}
+    return told if it.trace is None else {**told, "trace": it.trace}
 
 
 def _detail(it: Json, _now: int) -> Json:

@@ -87,6 +87,10 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "ticket": ("Send it as the `request_id` of the same acquire to keep your place.", "t0123456789abcdef"),
     "title": ("The problem in a few words.", "Somebody else has it"),
     "token": ("Proof that the lease is yours: renew and release need it. No other answer has it.", "5f0c9a1e"),
+    "trace": (
+        "The `traceparent` of the request that acquired it; only if it had one.",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    ),
     "ttl_seconds": ("Seconds that it lives unless it is renewed.", 1800),
     "type": ("URN of the problem: its code.", "urn:leasehold:problem:held"),
     "unapplied": ("Arguments that the lease you held before does not have, such as `mode`.", ["mode"]),

@@ -90,6 +90,15 @@ def _take_locally(context: Context) -> int:
     return context.end(outcome, f"{text}\n{LOCAL_FENCE}", {**wire.answer(outcome), "local": True})
 
 
+def trace() -> str | None:
+    """Return the trace that the environment names, which the lease keeps."""
+    if "TRACEPARENT" not in os.environ:
+        return None
+    from leasehold.tracing import traceparent  # noqa: PLC0415 (most commands have none)
+
+    return traceparent()
+
+
 def _ask(context: Context) -> Acquired:
     values = context.values
     return context.locks.acquire(
@@ -98,6 +107,7 @@ def _ask(context: Context) -> Acquired:
         request_id=values["request_id"],
         reentrant=values["reentrant"],
         intent=True,
+        trace=trace(),
         **asked_for(context),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.cli import output
 from leasehold.cli.command_line import settle_down
-from leasehold.cli.commands.acquire import asked_for
+from leasehold.cli.commands.acquire import asked_for, trace
 from leasehold.cli.context import accepted
 from leasehold.cli.supervisor.lease import RunLease
 from leasehold.cli.supervisor.process import NotStarted, SupervisedProcess
@@ -80,7 +80,7 @@ def _run_once(context: Context, interrupts: Interrupts) -> int | None:
 def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
     names = context.values["resources"]
     # With the tokens of the caller's own leases: a wait that only they stand in the way of is refused.
-    wanted.update(session=session.credential, token=context.tokens.proofs(names))
+    wanted.update(trace=trace(), session=session.credential, token=context.tokens.proofs(names))
     context.act_in(session.credential)
     try:
         return wait_for(

@@ -53,9 +53,27 @@ def serve(context: Context) -> int:
         values["advertise"] or "",
         tuple(values["peer"]),
         log_format=values["log_format"],
+        traces=_traces(values["traces"]),
+        trace_ratio=_ratio(values["trace_ratio"]),
     )
     serve_on(terms, lambda url, is_open: _announce(context, url, is_open=is_open))
     return DONE
+
+
+def _traces(where: str) -> str:
+    if where in ("off", "otlp") or (where.partition(":")[2] and where.startswith("file:")):
+        return where
+    raise InvalidInput("traces", "must be off, otlp or file:PATH")
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if not 0 <= ratio <= 1:
+        raise InvalidInput("trace_ratio", "must be a number from 0 to 1")
+    return ratio
 
 
 def _store(store: str | None, url: str | None) -> Choice:

@@ -265,6 +265,8 @@ _VERBS = (
             Flag("--webhook", "send events to this URL (repeat it; see docs/how-to/server.md)", "URL", many=True),
             Flag("--webhook-private", "allow webhooks to this machine and to private networks"),
             Flag("--webhook-state", "the file that records which events were sent", "FILE"),
+            Flag("--traces", "where spans go: off (default), otlp or file:PATH; needs the extra otel", "WHERE", "off"),
+            Flag("--trace-ratio", "of requests without a trace, the part that begins one (default 0.01)", "N", "0.01"),
             Flag("--log-format", "how to log: json (default) or text", "HOW", "json", ("json", "text")),
             Flag("--rate", "the most requests a second for one key (default 1000; 0: no limit)", "N", "1000"),
             *COMMON,

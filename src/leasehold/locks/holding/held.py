@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         request_id: str | None
         intent: bool
         token: str | Sequence[str] | None
+        trace: str | None
 
     class LockTerms(AcquireOptions, total=False):
         """The options that `guarded` passes to `lock`."""

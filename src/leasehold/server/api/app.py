@@ -133,6 +133,8 @@ class App:
             await self.admit(request)  # a caller without a valid key learns that, and nothing about the body
             raise
         given = decoding.arguments(decoded)
+        if route.verb == "acquire" and given["trace"] is None:
+            given["trace"] = request.headers.get("traceparent") or request_id(request)
         who = await self.identify(request, given.get("space"))
         return who, given
 
@@ -153,6 +155,7 @@ async def answer_verb(app: App, route: Route, request: Request) -> Response:
             over.set_result(answered)
 
     operation = app.dispatcher.begin(who, route.verb, given, done, handed_on=is_handed_on(request))
+    operation.trace = request.headers.get("traceparent")
     waited: list[asyncio.Future[Any]] = [over]
     if route.verb in CANCELLABLE:
         waited.append(loop.create_task(gone(request.receive)))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from leasehold.server.api.handing_on import HandedRequest, HandingOn
     from leasehold.server.api.long_polls import LongPoll, LongPolls
     from leasehold.server.ops.metrics import Metrics
+    from leasehold.server.ops.spans import Spans
 
 log = logging.getLogger("leasehold.server")
 COMMANDS: Final = frozenset(("acquire", "renew", "release"))
@@ -61,6 +62,7 @@ class Operation:
     """A verb that a principal called, until it is answered or cancelled."""
 
     __slots__ = (
+        "trace",
         *("_done", "answer", "arguments", "batch", "begun", "handed", "is_handed_on", "is_open", "may_wait", "pending"),
         *("served", "verb", "wait", "was_lost", "who"),
     )
@@ -74,6 +76,8 @@ class Operation:
         self.arguments = arguments
         self._done: Callable[[Operation], None] | None = done
         self.begun = perf_counter()
+        self.trace: str | None = None
+        """The `traceparent` of the request, besides that of an acquire's arguments."""
         self.is_open = True
         """False once it was answered or cancelled, or its client was sent away with a ticket."""
         self.pending: Pending | None = None
@@ -162,6 +166,8 @@ class Dispatcher:
         self._rates = rates
         self._polls = polls
         self._metrics = metrics
+        self.spans: Spans | None = None
+        """Only if the server traces."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.handing_on: HandingOn | None = None
         """Hands requests on to other servers, if there may be some."""
@@ -272,6 +278,8 @@ class Dispatcher:
         if operation.may_wait:  # the calls of a batch are no requests of their own
             place = (PATH_OF[operation.verb], str(answer.status))
             self._metrics.requests.add(perf_counter() - operation.begun, place)
+            if self.spans is not None:
+                self.spans.answered(operation, answer)
         return answer
 
     def _answer(self, operation: Operation) -> HttpAnswer:

@@ -41,6 +41,7 @@ ACQUIRE: dict[str, tuple[object, ...]] = {
     "on_expiry": (None, "", "keep", 1),
     "request_id": (*BAD_TEXT, "x" * 129),
     "intent": BAD_FLAG,
+    "trace": (*BAD_TEXT, "x" * 129),
 }
 PROOF: dict[str, tuple[object, ...]] = {
     "token": (*BAD_TEXT, "x" * 257),
