@@ -145,10 +145,10 @@ class Deaf(asyncio.Transport):
     """Takes everything and says nothing."""
 
     def write(self, data: object) -> None:
-        """Gone."""
+        """Drop what is written."""
 
     def abort(self) -> None:
-        """An answer that is not whole cannot be understood."""
+        """Do nothing: nothing is connected."""
 
 
 @pytest.fixture

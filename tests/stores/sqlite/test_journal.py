@@ -151,7 +151,7 @@ def test_it_is_folded_when_it_is_long(store: SqliteStore, path: Path) -> None:
 def test_the_log_is_copied_back_when_the_journal_is_folded(
     store: SqliteStore, path: Path, early: int, whole: int, expected: bool
 ) -> None:
-    """Folding stalls the requests of that moment, and so does trimming: both happen in one turn."""
+    """Folding stalls the requests of that moment, and so does copying the log back: both happen in one turn."""
     store._database.log.limit, store._database.log.fold_limit = whole, early
     before = path.read_bytes()
     for number in range(5):
