@@ -186,7 +186,11 @@ class PendingCall:
             self._was_lost = self._was_lost or code == "outcome_unknown"
             return self._again(now, retry_after)
         if self._granted is not None:
-            return self._wait_again(now) if code == "lost" else self._granted
+            if code != "lost":
+                return self._granted
+            # The grant was released before it was confirmed: send the acquire again.
+            (self._asked, self._wait_until), self._granted, self._begun = self._acquire, None, now
+            return self._once_more(now, 0.0)
         if code == "spent" and self._was_lost and self._wait_until is not None and now >= self._wait_until:
             asked = (self._asked.body or {})["resources"]  # a copy of this request timed out, and its answer was lost
             return TimedOut((asked,) if isinstance(asked, str) else tuple(asked), (), Queue(0, 0), 0)
@@ -197,11 +201,6 @@ class PendingCall:
         self._granted, self._acquire = granted, (self._asked, self._wait_until)
         self._asked = HttpRequest("POST", "/v1/renew", {"lease": granted.lease.id, "token": granted.token})
         self._wait_until, self._tries = None, 0
-        return self._once_more(now, 0.0)
-
-    def _wait_again(self, now: float) -> Resend:
-        """Send the acquire again: its grant was released before it was confirmed."""
-        (self._asked, self._wait_until), self._granted, self._begun = self._acquire, None, now
         return self._once_more(now, 0.0)
 
     def failed(self, error: Exception, now: float, *, was_sent: bool = True) -> Resend:

@@ -157,9 +157,6 @@ class SimulatedAgents:
         shown = {"lease": granted.lease.id, "token": None, "session": self._sessions[agent], "admin": None}
         self._do(agent, "release", **shown, status="completed", error=None)
 
-    def _beat(self, agent: int) -> None:
-        self._do(agent, "renew_session", session=self._sessions[agent], space=self._space(agent), admin=None)
-
     def run(self, seconds: float) -> CountedLoad:
         """Let so much virtual time go by after all agents have begun; return what they did in it."""
         workload, chance = self._workload, self._chance
@@ -177,7 +174,7 @@ class SimulatedAgents:
             if kind:
                 self._cycle(agent)
             else:
-                self._beat(agent)
+                self._do(agent, "renew_session", session=self._sessions[agent], space=self._space(agent), admin=None)
             heappush(due, (self._now + (self._until_next() if kind else round(pause * SECOND)), kind, agent))
         return CountedLoad(
             self._commands / seconds,

@@ -59,7 +59,9 @@ def _mode(context: Context) -> str | None:
 def acquire(context: Context) -> int:
     """Acquire a lease and save its token, so that `release` needs only the name."""
     _check_token_file(context.values["token_file"])
-    _check_print(context)
+    is_taken = context.out.json or context.values["token_file"] == "-"  # noqa: S105 (no secret)
+    if is_taken and context.values["print"]:
+        raise InvalidInput("print", "does not go with --json or --token-file -: standard output is for one of them")
     context.hint_at_paths(context.values["resources"])
     if context.values["local"]:
         return _take_locally(context)
@@ -159,13 +161,6 @@ def _print_token(token: str) -> None:
         raise InvalidInput("token_file", f"standard output cannot be written: {error.strerror}") from None
     if not is_read:
         raise InvalidInput("token_file", "nobody reads standard output, so the token would be lost")
-
-
-def _check_print(context: Context) -> None:
-    """Refuse --print beside something else that standard output is for."""
-    is_taken = context.out.json or context.values["token_file"] == "-"  # noqa: S105 (no secret)
-    if is_taken and context.values["print"]:
-        raise InvalidInput("print", "does not go with --json or --token-file -: standard output is for one of them")
 
 
 def _only(lease: Lease, wanted: str) -> str:

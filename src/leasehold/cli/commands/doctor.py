@@ -26,8 +26,10 @@ def doctor(context: Context) -> int:
 
         open_store(context.choice.store_url, accept_restore=True, why=context.choice.why).close()
     repair = "put leasehold on the PATH that the agent has, then install its hooks again"
+    # An agent that Leasehold does not recognise reads a pipe.
+    is_read_by_person = not context.out.json and sys.stdout is not None and sys.stdout.isatty()
     findings = [
-        *examine(_asked_about(context), is_read_by_person=_is_read_by_person(context)),
+        *examine(_asked_about(context), is_read_by_person=is_read_by_person),
         *(
             Finding(f"{each.agent} hook", each.ok, each.text, repair if each.ok is False else "")
             for each in probed(os.environ)
@@ -49,11 +51,6 @@ def version(context: Context) -> int:
 
     data = {"version": __version__, "python": python_version()}
     return context.end(None, f"leasehold {__version__}", data)
-
-
-def _is_read_by_person(context: Context) -> bool:
-    """True if the findings go to a terminal: an agent that Leasehold does not recognise reads a pipe."""
-    return not context.out.json and sys.stdout is not None and sys.stdout.isatty()
 
 
 def _asked_about(context: Context) -> Choice:

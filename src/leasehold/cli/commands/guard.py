@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.cli.context import Context
-    from leasehold.domain.leases import Lease
     from leasehold.guard.checking import Resource, Verdict
 
 
@@ -67,13 +66,11 @@ def _end(context: Context, chosen: str, named: dict[str, Resource], found: tuple
         lines = []
         for verdict in told:
             lines += [f"  {shown(verdict.message)}", *checking.ways_out(verdict)]
-            lines += [f"    {_until(it)}  lease {it.id}" for it in verdict.leases[:3]]
+            for it in verdict.leases[:3]:
+                until = KEPT_ALIVE if it.session is not None else f"until {clock(it.expires_us, it.as_of_us)}"
+                lines.append(f"    {until}  lease {it.id}")
         context.deny("\n".join([f"{head}: {len(told)} of {len(found)} paths, by policy {chosen}", *lines]))
     return output.DONE if is_allowed else output.HELD
-
-
-def _until(lease: Lease) -> str:
-    return KEPT_ALIVE if lease.session is not None else f"until {clock(lease.expires_us, lease.as_of_us)}"
 
 
 def _envelope(

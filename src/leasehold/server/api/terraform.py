@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from leasehold.server.access.principals import Principal
     from leasehold.server.api.app import App
     from leasehold.steps import Steps
 
@@ -46,7 +45,8 @@ async def _answer(
         app.check_origin(request)
         content = await read_body(request)
         who, _ = await admit_by_password(app, request, request.query_params.get("space"))
-        reply = await aask(partial(app.dispatcher.ask, who), steps(request, _space(who, request), content))
+        space = request.query_params.get("space") or who.space or "default"
+        reply = await aask(partial(app.dispatcher.ask, who), steps(request, space, content))
     except InvalidInput as error:
         reply = terraform.TerraformReply(400, {"error": str(error)})
     except Problem as problem:
@@ -55,10 +55,6 @@ async def _answer(
     except LeaseholdError as error:
         return problems.respond(problems.answer(problems.of_error(error)))
     return problems.respond_json(reply.body, reply.status)
-
-
-def _space(who: Principal, request: Request) -> str:
-    return request.query_params.get("space") or who.space or "default"
 
 
 def _lock(request: Request, space: str, content: bytes) -> Steps[terraform.TerraformReply]:

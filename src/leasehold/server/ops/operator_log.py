@@ -72,7 +72,9 @@ class OperatorLog:
         if verb not in ACTIONS and not (verb == "end_session" and arguments.get("admin")):
             return
         shown = {name: arguments[name] for name in SHOWN if arguments.get(name)}
-        log.info("admin action", extra={"verb": verb, **_caller(who), "about": shown, "request": request_id(request)})
+        principal, key = (None, None) if who.authority is None else who.authority[:2]
+        caller = {"principal": principal or who.name, "by_key": key}
+        log.info("admin action", extra={"verb": verb, **caller, "about": shown, "request": request_id(request)})
 
     def refused(self, problem: Problem, request: Request) -> None:
         """Log the refusal of a credential; other refusals are answers, and only counted."""
@@ -106,8 +108,3 @@ def _log_expiry(event: Event, next_: Event) -> None:
     seconds = round(waited / SECOND, 3) if isinstance(waited, int) else None
     fields = {"space": event.space, "resources": list(event.resources), "holder": event.holder, "lease": event.lease}
     log.warning("a lease expired while a request waited", extra={**fields, "next": next_.holder, "seconds": seconds})
-
-
-def _caller(who: Principal) -> dict[str, object]:
-    principal, key = (None, None) if who.authority is None else who.authority[:2]
-    return {"principal": principal or who.name, "by_key": key}

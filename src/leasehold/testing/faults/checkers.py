@@ -64,11 +64,6 @@ def _granted(calls: Iterable[Invocation]) -> list[Invocation]:
     return [each for each in calls if each.kind == "granted"]
 
 
-def _names(call: Invocation) -> Sequence[str]:
-    what = call.asked["what"]
-    return [what] if isinstance(what, str) else what
-
-
 def check_fences(calls: Iterable[Invocation]) -> list[Violation]:
     """Report grants whose fence is not larger than that of an earlier grant, answered before the request."""
     found: list[Violation] = []
@@ -80,7 +75,8 @@ def check_fences(calls: Iterable[Invocation]) -> list[Violation]:
             found.append(Violation("fence", f"lease {call.lease} has fences {fences[call.lease]} and {call.fence}", ()))
         if leases.setdefault(call.fence, call.lease) != call.lease:
             found.append(Violation("fence", f"fence {call.fence} is of {leases[call.fence]} and {call.lease}", ()))
-        for name in _names(call):
+        what = call.asked["what"]
+        for name in [what] if isinstance(what, str) else what:
             by_resource[name].append(call)
     for name, of_name in by_resource.items():
         found += _inverted(name, of_name)

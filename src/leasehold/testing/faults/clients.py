@@ -198,7 +198,10 @@ def main() -> None:
     embedded = leasehold.connect(terms.url, holder=terms.name)
     for number in range(terms.clients):
         name = f"{terms.name}-{number}"
-        locks = leasehold.connect(terms.url, holder=name) if terms.url.startswith("http") else _named(embedded, name)
+        if terms.url.startswith("http"):
+            locks = leasehold.connect(terms.url, holder=name)
+        else:  # another holder on the engine that this process has already
+            locks = leasehold.Locks(embedded._answers, holder=name, space=embedded.space)
         threads.append(threading.Thread(target=work, args=(Client(locks, recorder, terms, name), stop)))
     for thread in threads:
         thread.start()
@@ -208,11 +211,6 @@ def main() -> None:
         thread.join()
     embedded.close()
     recorder.close()
-
-
-def _named(locks: leasehold.Locks, holder: str) -> leasehold.Locks:
-    """Return locks of another holder on the engine that this process has already."""
-    return leasehold.Locks(locks._answers, holder=holder, space=locks.space)
 
 
 if __name__ == "__main__":

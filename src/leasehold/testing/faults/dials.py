@@ -75,7 +75,7 @@ class Dials:
 
     def run_at(self, rate: float) -> None:
         """Let all clocks run so many times as fast as they should."""
-        setting, now = self.read(), _since_boot()
+        setting, now = self.read(), time.clock_gettime_ns(_CLOCK)
         self._write(setting._replace(ahead=setting.skew(now), since=now, rate=rate))
 
     def set_disk(self, disk: int) -> None:
@@ -84,7 +84,3 @@ class Dials:
 
 
 _CLOCK = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
-
-
-def _since_boot() -> int:
-    return time.clock_gettime_ns(_CLOCK)

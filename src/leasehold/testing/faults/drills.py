@@ -165,7 +165,9 @@ def lost_replies(store: str, times: int) -> dict[str, Any]:
             struck[way] = struck.get(way, 0) + proxies[way].dropped - before
             proxies[way].go("pass")
         with site.judge() as judge:
-            wrong += [f"residue: {lease}" for lease in _leases(judge)]
+            left = judge.list()
+            assert not isinstance(left, Refused), left
+            wrong += [f"residue: {lease}" for lease in left]
             wrong += _granted_once(recorded(judge))
     shutil.rmtree(site.folder, ignore_errors=True)
     return _told(store, begun, times, struck, wrong)
@@ -283,12 +285,6 @@ def _wait_once(locks: leasehold.Locks, name: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ all
-
-
-def _leases(locks: leasehold.Locks) -> Sequence[leasehold.Lease]:
-    leases = locks.list()
-    assert not isinstance(leases, Refused), leases
-    return leases
 
 
 def _told(store: str, begun: float, operations: int, struck: dict[str, int], wrong: list[str]) -> dict[str, Any]:

@@ -29,11 +29,9 @@ class Failure(AssertionError):
     """A promise was broken; says how to see it again."""
 
     def __init__(self, seed: int, steps: int, at: int, why: object, last: list[Event]) -> None:
-        told = "\n".join(f"  {_line(event)}" for event in last)
+        told = ""
+        for event in last:
+            about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
+            told += f"  {event.at_us} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}\n"
         again = f"python -m leasehold.testing.simulation --seed {seed} --steps {steps}"
-        super().__init__(f"{why}\nlast events:\n{told}\nseed {seed}, step {at}; again: {again}")
-
-
-def _line(event: Event) -> str:
-    about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
-    return f"{event.at_us} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}"
+        super().__init__(f"{why}\nlast events:\n{told}seed {seed}, step {at}; again: {again}")
