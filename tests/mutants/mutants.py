@@ -12,6 +12,7 @@ from tests.mutants.lanes import DIVIDED
 from tests.mutants.moving import MOVING
 from tests.mutants.over_etcd import OVER_ETCD
 from tests.mutants.over_git import OVER_GIT
+from tests.mutants.owners import OWNED
 from tests.mutants.principals import PRINCIPALS
 from tests.mutants.serving import SERVING
 
@@ -19,4 +20,5 @@ MUTANTS = (
     *(*SERVING, *KEEPING, *MOVING, *OVER_GIT, *OVER_ETCD, *ADMITTING, *CLOSING, *PRINCIPALS, *ASKING, *DIVIDED),
     *GUARDING,
     *DELIVERING,
+    *OWNED,
 )

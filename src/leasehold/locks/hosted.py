@@ -159,6 +159,8 @@ class Served:
         self._watchers: list[tuple[Callable[[Sequence[Event]], None], frozenset[str] | None]] = []
         """Each with the kinds of events that concern it; None: all."""
         self._loop = loop
+        self._written = self._lanes
+        """The lanes that no other server owns: a write to its lane would cost that server what it remembers."""
         self._probing: asyncio.Future[list[None]] | None = None
         self._probed_until = 0.0
         for lane in self._lanes:
@@ -275,8 +277,11 @@ class Served:
 
     def own(self, owned: Callable[[int], bool], elsewhere: Collection[int]) -> None:
         """Leave it to the owners of these other lanes to sweep them."""
+        self._written = []
         for number, lane in enumerate(self._lanes):
-            lane.engine.keep_house(number not in elsewhere or owned(number))
+            is_ours = number not in elsewhere or owned(number)
+            lane.engine.keep_house(is_ours)
+            self._written += [lane] * is_ours
 
     @property
     def has_history(self) -> bool:
@@ -305,13 +310,13 @@ class Served:
         return max(lane.store.read(())[0] for lane in self._lanes)
 
     async def probe(self) -> None:
-        """Return once every engine has written a heartbeat; raises if one cannot.
+        """Return once each engine has written a heartbeat, but for lanes of other servers; raises if one cannot.
 
         Callers share a write, and its result counts for a moment.
         """
         is_over = self._probing is None or (self._probing.done() and self._loop.time() >= self._probed_until)
         if self._probing is None or is_over:
-            self._probing = gather(*[lane.write() for lane in self._lanes])
+            self._probing = gather(*[lane.write() for lane in self._written])
             self._probing.add_done_callback(self._probed)
         await shield(self._probing)
 
