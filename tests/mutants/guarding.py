@@ -5,19 +5,20 @@ from __future__ import annotations
 from tests.mutants.kinds import Mutant
 
 EFFECTS = "tests/guard/effects/test_effects.py"
+ROUND = "tests/guard/effects/test_ways_round.py"
 
 GUARDING = (
     Mutant(
         "the effects of a command are not compared",
         "guard/editors/local.py",
-        "        if guarding.recorded_trees(scene.private):\n",
+        "        if recording.is_recorded(scene.private):\n",
         "        if not guarding:\n",
         (EFFECTS, "-k", "under_warn"),
     ),
     Mutant(
         "a command is judged in the repository of its working directory alone",
         "guard/editors/reach.py",
-        "    return trees.around(tree.root for tree in of_paths(here, cwd, paths))\n",
+        "    return trees.around(dict.fromkeys([*found, *(tree.root for tree in others)]))\n",
         "    return of_paths(here, cwd, ())\n",
         (EFFECTS, "-k", "another_worktree"),
     ),
@@ -30,7 +31,7 @@ GUARDING = (
     ),
     Mutant(
         "an agent's own lease counts as another agent's",
-        "guard/effects/guarding.py",
+        "guard/effects/judging.py",
         "        self._others = [lease for lease in leases if not owner.owns(lease)]\n",
         "        self._others = [lease for lease in leases if owner]\n",
         (EFFECTS, "-k", "two_calls_overlap_nobody"),
@@ -51,10 +52,31 @@ GUARDING = (
     ),
     Mutant(
         "a file that an agent restored is its trespass again",
-        "guard/effects/guarding.py",
+        "guard/effects/judging.py",
         "        if known is not None and known.is_undone:\n",
         "        if known is not None and not known:\n",
         (EFFECTS, "-k", "can_undo"),
+    ),
+    Mutant(
+        "a call whose end is not reported is never judged",
+        "guard/effects/guarding.py",
+        "    for id_, private in scene.earlier:\n",
+        "    for id_, private in ():\n",
+        (ROUND, "-k", "interrupted or leaves_running"),
+    ),
+    Mutant(
+        "a file that git is told to overlook is overlooked",
+        "guard/effects/comparing.py",
+        "    doubtful = new & {*after.staged, *after.hidden}",
+        "    doubtful = new & {*after.staged}",
+        (ROUND, "-k", "sparse"),
+    ),
+    Mutant(
+        "a repository that a command mentions is not compared",
+        "guard/editors/reach.py",
+        "    others = filter(None, map(_mentioned, mentioned))\n",
+        "    others = filter(None, map(_mentioned, ()))\n",
+        (ROUND, "-k", "mentions"),
     ),
     Mutant(
         "the end of an MCP session leaves its leases held",

@@ -85,6 +85,8 @@ WAYS = (
     Way("through a link", 'ln -s "$PWD/{f}" ../link && echo x > ../link; rm ../link'),
     Way("split", "echo x | split -b 9 - ../piece && mv ../pieceaa {f}"),
     Way("sort -o", "sort -o {f} {f} -r"),
+    Way("sort --out", "sort --out={f} {f} -r"),
+    Way("sort -ro", "sort -ro {f} {f}"),
     Way("uniq into", "printf 'x\\nx\\n' | uniq - {f}"),
     Way("chmod", "chmod 755 {f}"),
     Way("temporary file", "T=$(mktemp) && echo x > $T && mv $T {f}"),
@@ -93,6 +95,8 @@ WAYS = (
     Way("curl", 'curl -s -o {f} "file://$(realpath ../other)"', "echo other > ../other", "curl"),
     # ------------------------------------------------------------------------------------------- editors
     Way("sed -i", "sed -i s/two/2/ {f}"),
+    Way("sed with -i at its end", "sed s/two/2/ {f} -i"),
+    Way("sed --in-place after its script", "sed -n p --in-place {f}; echo x >> {f}"),
     Way("sed w", "sed -n 'w {f}' ../other", "echo other > ../other"),
     Way("perl -pi", "perl -pi -e s/two/2/ {f}", needs="perl"),
     Way("awk", "awk '{{ print > \"{f}\" }}' ../other", "echo other > ../other"),

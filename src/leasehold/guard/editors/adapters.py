@@ -36,6 +36,11 @@ class Adapter(Noun):
     """How the names of MCP tools begin; none: every tool that is not built in is one."""
     writing: tuple[str, ...] = ()
     """Built-in tools that write, where nothing else tells them from MCP tools."""
+    background: tuple[str, ...] = (
+        *("tool_input.run_in_background", "tool_input.is_background", "tool_input.isBackground"),
+        "toolArgs.isBackground",
+    )
+    """Fields that are true for a command that goes on after its call."""
     event: tuple[str, ...] = ("hook_event_name",)
     session: tuple[str, ...] = ("session_id",)
     agent: tuple[str, ...] = ("agent_id",)

@@ -28,6 +28,27 @@ if TYPE_CHECKING:
 
 _READING = ("get", "list", "read", "search", "find", "fetch", "query", "describe", "show", "view", "count", "status")
 """How the names of MCP tools begin that only read: there is nothing else to tell them by."""
+_CHANGING = frozenset(
+    (
+        *(
+            "add",
+            "and",
+            "apply",
+            "create",
+            "delete",
+            "edit",
+            "execute",
+            "fix",
+            "format",
+            "insert",
+            "into",
+            "move",
+            "or",
+        ),
+        *("patch", "put", "remove", "rename", "replace", "run", "save", "set", "then", "to", "update", "write"),
+    )
+)
+"""Words in such names that write after all: `search_and_replace`."""
 
 
 def writes_unseen(call: HookCall) -> bool:
@@ -38,7 +59,7 @@ def writes_unseen(call: HookCall) -> bool:
         return not reading.only_reads(call.command)
     name = call.mcp.lower()  # to match a regular expression would cost each edit 2 ms
     only_reads = any(name.startswith(word) and not "a" <= name[len(word) : len(word) + 1] <= "z" for word in _READING)
-    return bool(name) and not only_reads
+    return bool(name) and not (only_reads and _CHANGING.isdisjoint(name.replace("-", "_").split("_")))
 
 
 def trees_of(call: HookCall, here: str, env: Mapping[str, str]) -> tuple[Tree, ...]:
@@ -46,9 +67,13 @@ def trees_of(call: HookCall, here: str, env: Mapping[str, str]) -> tuple[Tree, .
     if call.moment == AFTER and (recorded := _recorded(call, env)):
         return recorded
     if call.moment == BEFORE and writes_unseen(call):
-        return reach.of_command(here, call.cwd or here, _written(call) or ())
+        from leasehold.guard.editors.mentions import mentioned  # noqa: PLC0415 (only for what may write)
+
+        cwd = call.cwd or here
+        return reach.of_command(here, cwd, _written(call) or (), mentioned(call.command, cwd))
     if call.moment in (BEFORE, AFTER) and call.paths:
-        return reach.of_paths(here, call.cwd or here, call.paths)
+        cwd = call.cwd or here
+        return reach.of_paths(here, cwd, reach.with_targets(call.paths, cwd))
     return reach.of_paths(here, here, ())
 
 
@@ -72,7 +97,7 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
         return Decision(agent_id=terms.holder)
     cwd = call.cwd or found[0].root
     if call.paths:
-        said = reach.split(call.paths, cwd, found)
+        said = reach.split(reach.with_targets(call.paths, cwd), cwd, found)
         decision = yield from deciding.before_edit(_names(said), terms)
         if decision.allowed and any(said.values()):
             from leasehold.guard.effects.scenes import announce  # noqa: PLC0415 (likewise)
@@ -89,7 +114,9 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
     if decision.allowed:
         from leasehold.guard.effects.guarding import begin  # noqa: PLC0415 (likewise)
 
-        yield from begin(_scene(call, found, env, scope), said, terms)
+        scene = _scene(call, found, env, scope)
+        begun = yield from begin(scene._replace(earlier=_earlier(call, env, scope)), said, terms)
+        return decision.joined(begun)
     return decision
 
 
@@ -115,11 +142,12 @@ def _without_undone(
 def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:
     decision = YES
     if call.paths or writes_unseen(call):
-        from leasehold.guard.effects import guarding  # noqa: PLC0415 (only for what may write)
+        from leasehold.guard.effects import guarding, reading, recording  # noqa: PLC0415 (only for what may write)
 
         scene = _scene(call, found, env, scope)
-        if guarding.recorded_trees(scene.private):
-            decision = yield from guarding.end(scene, terms)
+        if recording.is_recorded(scene.private):
+            lasts = call.lasts or reading.may_last(call.command)
+            decision = yield from guarding.end(scene, terms, lasts=lasts)
             if decision.message and not call.is_heard and terms.policy != WARN:
                 decision = decision._replace(allowed=False)  # such an agent reads nothing but a refusal
         else:
@@ -193,16 +221,29 @@ def _recorded(call: HookCall, env: Mapping[str, str]) -> tuple[Tree, ...]:
         scopes = sorted(os.listdir(folder))  # noqa: PTH208 (see the module)
     except FileNotFoundError:
         return ()
-    from leasehold.guard.effects.guarding import recorded_trees  # noqa: PLC0415 (only for what may write)
+    from leasehold.guard.effects.recording import trees_in  # noqa: PLC0415 (only for what may write)
 
-    return tuple(tree for each in scopes for tree in recorded_trees(os.path.join(folder, each)))
+    return trees_in([os.path.join(folder, each) for each in scopes])
+
+
+def _earlier(call: HookCall, env: Mapping[str, str], scope: str) -> tuple[tuple[str, str], ...]:
+    """Return the agent's other calls that are recorded for this store and not over, each with its directory."""
+    from leasehold.guard.effects.recording import is_recorded  # noqa: PLC0415 (only for what may write)
+
+    top, mine = _of_session(call, env), _id(call)
+    try:
+        ids = sorted(os.listdir(top))  # noqa: PTH208 (see the module)
+    except FileNotFoundError:
+        return ()
+    found = [(id_, os.path.join(top, id_, places.digest(scope))) for id_ in ids if id_ != mine]
+    return tuple((id_, private) for id_, private in found if is_recorded(private))
 
 
 def forget(call: HookCall, env: Mapping[str, str]) -> None:
     """Remove what was recorded for the calls of a session that ends."""
     import shutil  # noqa: PLC0415 (once a session)
 
-    from leasehold.guard.effects.guarding import FILE  # noqa: PLC0415 (once a session)
+    from leasehold.guard.effects.recording import FILE  # noqa: PLC0415 (once a session)
 
     for folder, _, files in os.walk(_of_session(call, env), topdown=False):
         if FILE in files:

@@ -45,6 +45,8 @@ class HookCall(Noun):
     """The editor's id of this use of a tool, the same before and after it; empty if it gives none."""
     mcp: str = ""
     """The name of the MCP tool that is used, without its server's; empty for our own and for a built-in tool."""
+    lasts: bool = False
+    """True for a command that the agent runs in the background: it goes on after its call."""
     is_heard: bool = True
     """True if the model gets the answer: some agents drop those to some of their events."""
 
@@ -86,7 +88,8 @@ def _use(about: HookCall, row: Adapter, given: dict[str, str]) -> HookCall:
         )
         return about._replace(paths=tuple(dict.fromkeys(found)))
     if tool in row.shells or (not tool and command):
-        return about._replace(command=command)
+        # A command that nothing tells may do anything, as its tool may
+        return about._replace(command=command or tool, lasts=bool(_first(given, row.background)))
     ours = _own(tool, given)
     if ours:
         is_wanted = ours in LOCK_TOOLS and about.moment == BEFORE and not _first(given, row.given_agent)
@@ -138,10 +141,10 @@ def flatten(document: dict[str, Any]) -> dict[str, str]:
 
 
 def _texts(document: str) -> dict[str, str]:
-    """Return the texts of a JSON object by their paths, such as `tool_input.file_path` and `tool_input.files[0]`."""
+    """Return the texts of a JSON object by their paths, such as `tool_input.files[0]`, and what is true as `1`."""
     import apsw  # noqa: PLC0415 (with the first document)
 
-    query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type = 'text' AND json_type(?1) = 'object'"
+    query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type IN ('text', 'true') AND json_type(?1) = 'object'"
     try:
         rows = list(apsw.Connection(":memory:").execute(query, (document,)))
     except UnicodeDecodeError:  # half of a pair of surrogates is JSON, but no text that SQLite could hand out

@@ -34,9 +34,34 @@ def of_paths(here: str, cwd: str, paths: Iterable[str]) -> tuple[Tree, ...]:
     return tuple(found.values())
 
 
-def of_command(here: str, cwd: str, paths: Iterable[str]) -> tuple[Tree, ...]:
+def of_command(here: str, cwd: str, paths: Iterable[str], mentioned: Iterable[str] = ()) -> tuple[Tree, ...]:
     """Return every tree that a command reaches: the worktrees and submodules around it and around what it names."""
-    return trees.around(tree.root for tree in of_paths(here, cwd, paths))
+    found = [tree.root for tree in of_paths(here, cwd, paths)]
+    others = filter(None, map(_mentioned, mentioned))
+    return trees.around(dict.fromkeys([*found, *(tree.root for tree in others)]))
+
+
+def _mentioned(place: str) -> Tree | None:
+    """Return the git repository of a place that a command mentions; a home directory in git would take too long."""
+    try:
+        tree = trees.containing(place)
+    except ValueError:  # no file is called that
+        return None
+    is_home = f"{os.path.expanduser('~')}/".startswith(f"{tree.root}/")  # noqa: PTH111 (see the module)
+    return tree if tree.is_git and not is_home else None
+
+
+def with_targets(paths: Sequence[str], cwd: str) -> list[str]:
+    """Return the paths, and of those that are links also their targets: a file tool may write through a link."""
+    found = dict.fromkeys(paths)
+    for path in paths:
+        whole = os.path.join(cwd, path)
+        try:
+            if os.path.islink(whole):  # noqa: PTH114 (see the module)
+                found[os.path.realpath(whole)] = None
+        except ValueError:  # a NUL, or what cannot be encoded: no file is called that
+            continue
+    return list(found)
 
 
 def split(paths: Iterable[str], cwd: str, found: Sequence[Tree]) -> dict[str, list[str]]:

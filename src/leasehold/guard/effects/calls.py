@@ -88,6 +88,14 @@ class Register:
             and (mine.ended is None or mine.ended >= call.began)
         ]
 
+    def judged(self, mine: ToolUse) -> list[ToolUse]:
+        """Return the agent's other calls, whose changes so far were judged with them."""
+        return [call for call in self._all(mine.began) if call.session == mine.session and call.id != mine.id]
+
+    def knows(self, holder: str) -> bool:
+        """Return True if hooks of an agent of this name have recorded a call here lately."""
+        return any(call.holder == holder for call in self._all(self.now()))
+
     def _all(self, now: int) -> Iterator[ToolUse]:
         try:
             names = os.listdir(self._directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stat import S_ISREG
 
 from leasehold.errors import LeaseholdError
-from leasehold.guard.effects.picture import git, names_in, state_of
+from leasehold.guard.effects.picture import git, hidden_in, names_in, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,20 +13,38 @@ if TYPE_CHECKING:
 
     from leasehold.guard.effects.picture import State, TreePicture
 
-CERTAIN_MOST = 500
+CERTAIN_MOST = 5_000
 """Up to so many doubtful paths are compared by content; more than that count as changed."""
+_AT_ONCE = 500
+"""So many paths are given to one command."""
 
 
 def changed(before: TreePicture, after: TreePicture) -> list[str]:
     """Return the paths whose files are not as they were, by whatever way they changed."""
     found = {path for path, state in before.states.items() if state != state_in(after, path)}
-    rewritten = found & set(before.watched)  # perhaps with the same content
-    new = after.states.keys() - before.states.keys()
-    doubtful = new & set(after.staged)  # their index changed, and perhaps nothing else
+    if not after.is_readable:  # of its other files nothing is lost: a commit has them
+        return sorted(found - set(before.watched))
+    rewritten = _rewritten(before, found)
+    new = after.states.keys() - before.states.keys() - _absent(after)
+    doubtful = new & {*after.staged, *after.hidden}  # their index changed, and perhaps nothing else
     if before.head != after.head:
         doubtful |= set(_differing(before, after)) - before.states.keys()
         doubtful |= new
     return sorted((found - rewritten) | (new - doubtful) | _unlike(before, doubtful | rewritten))
+
+
+def _rewritten(before: TreePicture, found: set[str]) -> set[str]:
+    """Return those of the changed paths that held what the commit has, and may hold it still."""
+    doubtful = found & set(before.watched) - set(before.hidden)
+    if not doubtful or not before.head:
+        return set()
+    committed = blobs(before.root, before.head, doubtful)
+    return doubtful & committed.keys() - set(hidden_in(before.root, doubtful))
+
+
+def _absent(after: TreePicture) -> set[str]:
+    """Return the watched paths with no file: folders that are gone, whose files git reports one by one."""
+    return {path for path in after.watched if after.states[path] is None and path not in after.hidden}
 
 
 def state_in(after: TreePicture, path: str) -> State:
@@ -61,6 +79,8 @@ def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
     """Return git's ids of the contents of these files, without those that vanish meanwhile."""
     if not paths:
         return {}
+    if len(paths) > _AT_ONCE:
+        return {**hashed(root, paths[:_AT_ONCE]), **hashed(root, paths[_AT_ONCE:])}
     try:
         told = git(root, "hash-object", "--", *paths).decode().split()
     except LeaseholdError:
@@ -78,7 +98,10 @@ def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
 
 def blobs(root: str, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the modes and the ids of the contents that these paths have in a commit."""
-    entries = names_in(git(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *paths))
+    wanted, words = list(paths), ("ls-tree", "-r", "-z", "--full-tree", commit, "--")
+    entries: list[str] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        entries += names_in(git(root, *words, *wanted[start : start + _AT_ONCE]))
     found = {}
     for entry in entries:
         about, _, path = entry.partition("\t")

@@ -54,35 +54,50 @@ class TreePicture(Noun):
     staged: tuple[str, ...] = ()
     """Those of which the index differs from the commit: their files may still be as the commit has them."""
     watched: tuple[str, ...] = ()
-    """Those that were asked for and that git does not report: they are as committed, or ignored."""
+    """Those that were asked for and that git does not report: they are as committed, ignored, or hidden."""
+    hidden: tuple[str, ...] = ()
+    """Those in watched folders that git was told to assume unchanged or to skip."""
     is_whole: bool = True
     """False if there were too many untracked files to record."""
+    is_readable: bool = True
+    """False if git could not read the tree: it was removed, or broken."""
 
 
-def take(trees: Sequence[Tree], watched: Iterable[str] = ()) -> list[TreePicture]:
-    """Take a picture of each tree, all at once. `watched` names paths that are recorded in any case, ignored or not."""
+def take(trees: Sequence[Tree], watched: Iterable[str] = (), *, is_later: bool = False) -> list[TreePicture]:
+    """Take a picture of each tree, all at once. `watched` names paths that are recorded in any case, ignored or not.
+
+    Of a later picture, the tree may be gone or broken; a first one raises LeaseholdError then.
+    """
     running = [(tree, _status(tree.root) if tree.is_git else None) for tree in trees]
     paths = sorted(set(watched))
-    pictures = [_developed(tree, process) for tree, process in running]
-    return [_watching(each, paths) if tree.is_git else each for tree, each in zip(trees, pictures, strict=True)]
+    pictures = [_developed(tree, process, is_later=is_later) for tree, process in running]
+    return [
+        _watching(each, paths, is_later=is_later) if tree.is_git and each.is_readable else each
+        for tree, each in zip(trees, pictures, strict=True)
+    ]
 
 
-def _watching(seen: TreePicture, paths: Iterable[str]) -> TreePicture:
-    more = {path: state_of(seen.root, path) for path in _watched(seen.root, paths) if path not in seen.states}
-    return seen._replace(states=seen.states | more, watched=tuple(more))
-
-
-def _watched(root: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files of these paths that git's status leaves out: what they name, and what is ignored there."""
-    folders = []
-    for path in paths:
-        if path == "." or os.path.isdir(os.path.join(root, path)):  # noqa: PTH112 (see the module)
-            folders.append(path)
-        else:
-            yield path
+def _watching(seen: TreePicture, paths: Sequence[str], *, is_later: bool) -> TreePicture:
+    """Add the files of these paths that git's status does not tell of: what they name, what is ignored or hidden."""
+    root = seen.root
+    folders = [path for path in paths if path == "." or os.path.isdir(os.path.join(root, path))]  # noqa: PTH112
+    found = dict.fromkeys(path for path in paths if path not in folders)
+    is_missed = is_later and not all(os.path.lexists(os.path.join(root, path)) for path in found)
+    hidden = hidden_in(root, paths) if folders or is_missed else []
     if folders:
         words = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *folders)
-        yield from names_in(git(root, *words))[:UNTRACKED_MOST]
+        found |= dict.fromkeys(names_in(git(root, *words))[:UNTRACKED_MOST])
+    for folder in folders:
+        if folder != "." and os.path.lexists(os.path.join(root, folder, ".git")):  # a submodule, held from outside
+            found |= dict.fromkeys(files_below(root, folder))
+    more = {path: state_of(root, path) for path in (*found, *hidden) if path not in seen.states}
+    return seen._replace(states=seen.states | more, watched=tuple(more), hidden=tuple(hidden))
+
+
+def hidden_in(root: str, paths: Iterable[str]) -> list[str]:
+    """Return the files of these paths that git was told to assume unchanged or to skip: its status leaves them out."""
+    entries = names_in(git(root, "ls-files", "-z", "-v", "--cached", "--", *paths))
+    return [path for tag, path in (entry.split(" ", 1) for entry in entries) if tag == "S" or tag.islower()]
 
 
 def state_of(root: str, path: str) -> State:
@@ -140,7 +155,7 @@ def to_json(picture: TreePicture) -> dict[str, Any]:
 def from_json(given: Mapping[str, Any]) -> TreePicture:
     """Return the picture that `to_json` wrote."""
     states = {path: None if state is None else tuple(state) for path, state in given["states"].items()}
-    lists = {name: tuple(given[name]) for name in ("staged", "watched")}
+    lists = {name: tuple(given[name]) for name in ("staged", "watched", "hidden")}
     return TreePicture(**{**given, **lists, "states": states})
 
 
@@ -162,11 +177,13 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"LC_ALL": "C"}
 
 
-def _developed(tree: Tree, process: subprocess.Popen[bytes] | None) -> TreePicture:
+def _developed(tree: Tree, process: subprocess.Popen[bytes] | None, *, is_later: bool) -> TreePicture:
     if process is None:
         states = {path: state_of(tree.root, path) for path in files_below(tree.root, "")}
         return TreePicture(tree.root, "", states, is_whole=len(states) < UNTRACKED_MOST)
     told, trouble = process.communicate()
+    if process.returncode and is_later:
+        return TreePicture(tree.root, "", {}, is_readable=False)
     if process.returncode:
         raise LeaseholdError(f"git status failed in {tree.root}: {trouble.decode('utf-8', 'replace').strip()}")
     return _read(tree.root, names_in(told))

@@ -41,6 +41,13 @@ _INTO_NOTHING = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 _WRITING = (">", ">>", "&>", "&>>", ">|", "<>")
 _DUPLICATING = (">&",)
 _OPERATORS = ("|", "|&", "&&", "||", ";", "&", "\n")
+_LASTING = re.compile(r"(?<![&>|<])&(?![&>])|\b(?:nohup|setsid|disown|daemonize|tmux|screen|systemd-run|batch|at)\b")
+"""Words and operators of commands that go on in the background; some that do not are matched, too."""
+
+
+def may_last(command: str) -> bool:
+    """Return True if this command may leave something running when it ends."""
+    return _LASTING.search(command) is not None
 
 
 def only_reads(command: str) -> bool:
@@ -92,13 +99,22 @@ def _reads(words: list[ShellWord]) -> bool:
     if name == "git":
         return _git_reads(rest)
     if name in _UNLESS:
-        return not any(word.startswith(_UNLESS[name]) for word in rest)
+        return not any(_is_option(word, _UNLESS[name]) for word in rest)
     if name == "uniq":
         return len(rest) - sum(word.startswith("-") for word in rest) <= 1  # a second file is written
     if name == "sed":
         scripts = [word for word in rest if word not in _SED_OPTIONS]
-        return bool(scripts) and _SED_SCRIPT.fullmatch(scripts[0]) is not None and not scripts[0].startswith("-")
+        is_plain = not any(word.startswith("-") for word in scripts)  # `-i` and `-e` may come last
+        return bool(scripts) and is_plain and _SED_SCRIPT.fullmatch(scripts[0]) is not None
     return name in _READERS
+
+
+def _is_option(word: str, options: tuple[str, ...]) -> bool:
+    """Return True if this word may be one of the options: abbreviated, with its value, or among other letters."""
+    if word.startswith("--"):
+        return any(each.startswith(word.partition("=")[0]) for each in options)
+    letters = [each[1] for each in options if len(each) == 2]
+    return word.startswith("-") and (word.startswith(options) or any(letter in word for letter in letters))
 
 
 def _git_reads(rest: list[str]) -> bool:

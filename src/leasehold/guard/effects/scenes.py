@@ -27,6 +27,8 @@ class Scene(Noun):
     """A directory of this user alone, for the pictures and copies of this call."""
     state: str
     """A directory for what agents of this user share, where the trees themselves cannot keep it."""
+    earlier: tuple[tuple[str, str], ...] = ()
+    """The agent's calls that are not over: the id and the private directory of each."""
 
     def shared(self, tree: Tree, what: str) -> str:
         """Return the directory in which all agents of a tree keep this."""

@@ -36,12 +36,14 @@ class Tree(Noun):
 
 
 def around(directories: Iterable[str]) -> tuple[Tree, ...]:
-    """Return the trees that contain these directories, with their other worktrees and their submodules."""
+    """Return the trees that contain these directories, with their other worktrees, submodules and superprojects."""
     found: dict[str, Tree] = {}
     for directory in directories:
-        tree = containing(directory)
-        for each in _related(tree) if tree.is_git else (tree,):
-            found.setdefault(each.root, each)
+        tree: Tree | None = containing(directory)
+        while tree is not None:
+            for each in _related(tree) if tree.is_git else (tree,):
+                found.setdefault(each.root, each)
+            tree = _superproject(tree)
     return tuple(found.values())[:TREES_MOST]
 
 
@@ -93,6 +95,16 @@ def _submodules(root: str) -> Iterator[Tree]:
             if tree.root != root:
                 yield tree
                 yield from _submodules(tree.root)
+
+
+def _superproject(tree: Tree) -> Tree | None:
+    """Return the tree of which this one is a submodule, if there is one."""
+    above = os.path.dirname(tree.root)
+    if not tree.is_git or above == tree.root:
+        return None
+    outer = containing(above)
+    is_listed = outer.is_git and any(each.root == tree.root for each in _submodules(outer.root))
+    return outer if is_listed else None
 
 
 def _text(path: str) -> str:

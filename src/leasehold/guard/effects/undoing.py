@@ -12,7 +12,7 @@ from stat import S_ISREG
 from leasehold.domain.names import shown
 from leasehold.guard.checking import typed
 from leasehold.guard.effects.comparing import blobs, hashed
-from leasehold.guard.effects.picture import git, state_of
+from leasehold.guard.effects.picture import git, hidden_in, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,13 +72,16 @@ def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
     """Return the shell command that restores the file as it was; empty if only its holder can tell how it was."""
     file = typed(os.path.join(picture.root, path))
     if path in copies:
-        return shown(f"cp -p {typed(copies[path])} {file}")
+        folder = os.path.dirname(os.path.join(picture.root, path))  # noqa: PTH120
+        first = "" if os.path.isdir(folder) else f"mkdir -p {typed(folder)} && "  # noqa: PTH112
+        return shown(f"{first}cp -p {typed(copies[path])} {file}")
     then = original(picture, path, copies)
     if then == ABSENT:
         return shown(f"rm {file}")
     if then is None:
         return ""
-    return shown(f"git -C {typed(picture.root)} restore --source={picture.head[:12]} -- {typed(path)}")
+    skipped = "--ignore-skip-worktree-bits " if path in hidden_in(picture.root, [path]) else ""
+    return shown(f"git -C {typed(picture.root)} restore {skipped}--source={picture.head[:12]} -- {typed(path)}")
 
 
 _UNCHANGED = (0, 0, 0, 0)
