@@ -42,6 +42,45 @@ def test_doctor_proves_that_the_hooks_of_each_agent_fire(project: Project, agent
     assert "No live leases" in project.run("list"), "the probe is on a store of its own"
 
 
+@pytest.mark.parametrize(
+    ("agent", "event"), [("claude", "PostToolUse"), ("cursor", "postToolUse"), ("codex", "SessionEnd")]
+)
+def test_doctor_names_the_events_for_which_no_hook_is_installed(project: Project, agent: str, event: str) -> None:
+    project.run("install", agent)
+    path = project.root / TARGETS[agent].hooks.project
+    settings = json.loads(path.read_text())
+    del settings["hooks"][event]
+    path.write_text(json.dumps(settings))
+    assert found(project, agent) == (
+        False,
+        f"{path}: has no hook of ours for {event}, so some changes go unseen: leasehold install {agent}",
+    )
+
+
+def test_doctor_names_a_hook_that_is_called_for_fewer_tools(project: Project) -> None:
+    project.run("install", "claude")
+    path = project.root / TARGETS["claude"].hooks.project
+    settings = json.loads(path.read_text())
+    settings["hooks"]["PreToolUse"][0]["matcher"] = "Edit"
+    path.write_text(json.dumps(settings))
+    assert "no hook of ours for PreToolUse, so" in found(project, "claude")[1]
+
+
+def test_doctor_says_whether_the_agent_itself_has_ever_called_its_hook(project: Project) -> None:
+    project.run("install", "codex")
+    assert "no session of Codex has called it on this machine yet: trust it in /hooks" in found(project, "codex")[1]
+    told = {"session_id": "s", "cwd": str(project.root), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
+    project.run("hook", "codex", feed=json.dumps(told | {"tool_use_id": "1", "tool_input": {"command": "make"}}))
+    assert "a session of Codex last began to call it at 20" in found(project, "codex")[1]
+
+
+def test_doctor_says_what_the_hooks_of_a_server_do_not_see(project: Project) -> None:
+    project.run("install", "claude", "--http", "http://127.0.0.1:7420")
+    is_well, text = found(project, "claude")
+    assert is_well is None
+    assert "not what a command changes" in text
+
+
 @pytest.mark.parametrize("agent", ["codex", "windsurf"])
 def test_doctor_says_that_a_hook_cannot_be_called_or_refuses_nothing(project: Project, agent: str) -> None:
     project.run("install", agent, "--policy", "off")

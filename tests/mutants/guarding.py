@@ -58,6 +58,13 @@ GUARDING = (
         (EFFECTS, "-k", "can_undo"),
     ),
     Mutant(
+        "doctor is content with hooks before a tool alone",
+        "guard/install/probing.py",
+        "                if lacking := _lacking(agent, path):\n",
+        "                if lacking := ():\n",
+        ("tests/guard/test_probing.py", "-k", "events_for_which"),
+    ),
+    Mutant(
         "a call whose end is not reported is never judged",
         "guard/effects/guarding.py",
         "    for id_, private in scene.earlier:\n",

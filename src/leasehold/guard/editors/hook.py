@@ -91,6 +91,7 @@ def credential(occasion: HookCall, env: Mapping[str, str], scope: str) -> str:
         secret = _kept(path)[0]
     except FileNotFoundError:
         secret = _draw(path)
+        _mark_call(occasion.editor, env)
     return f"{session_id(occasion)}.{secret}"
 
 
@@ -139,6 +140,16 @@ def _draw(path: str) -> str:
     finally:
         os.unlink(draft)
     return secret
+
+
+def called_mark(editor: str, env: Mapping[str, str]) -> str:
+    """Return the file that is as old as the last session in which this agent began to call its hooks."""
+    return places.state_home(env, "hooks", f"called-{editor}")
+
+
+def _mark_call(editor: str, env: Mapping[str, str]) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(called_mark(editor, env), flags, 0o600))
 
 
 def _kept(path: str) -> list[str]:
