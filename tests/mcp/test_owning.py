@@ -217,3 +217,18 @@ def _granted(locks: leasehold.Locks, resource: str, **terms: Any) -> leasehold.G
     got = locks.acquire(resource, ttl=600, **terms)
     assert isinstance(got, leasehold.Granted)
     return got
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_holder_learns_of_a_trespass_with_its_next_answer_and_once(tmp_path: Path, transport: str) -> None:
+    async def work() -> None:
+        async with TRANSPORTS[transport](tmp_path, "auto") as client:
+            name = "path:src/a.py"
+            mine = (await call(client, "acquire_lock", resource=name))["data"]["lease"]
+            with leasehold.connect(database(tmp_path)) as locks:
+                assert locks.report_trespass(mine["id"], paths=[name], by="claude-bbbb")
+            told = await call(client, "check_lock", resource=name)
+            assert told["advice"].startswith(f"CHANGED: claude-bbbb changed {name}, which you hold: read it anew.")
+            assert "CHANGED" not in (await call(client, "check_lock", resource=name))["advice"]
+
+    run(work)

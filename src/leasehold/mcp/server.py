@@ -19,6 +19,7 @@ from leasehold.mcp import tools
 from leasehold.mcp.callers import PARTY, ask
 from leasehold.mcp.shapes import lean
 from leasehold.mcp.telling import said
+from leasehold.mcp.trespassing import TrespassReports
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ renew_lock during long work, and call release_lock as soon as you are done, also
 class McpServer(MCPServer[Any]):
     """An MCP server with a short list of tools, which explains wrong arguments in words that an agent can act on."""
 
+    trespasses: TrespassReports
+
     async def list_tools(self) -> list[Tool]:
         """List the tools without what their schemas need not say: the list goes into the prompt of each agent."""
         return [
@@ -66,10 +69,10 @@ class McpServer(MCPServer[Any]):
         unknown = [each for each in arguments if known and each not in known and each != wording.EVERYWHERE]
         if unknown:
             raise ToolError(wording.unknown(name, unknown, known))
+        party, agent = PARTY.get(), arguments.get(wording.EVERYWHERE)
         try:
-            return _told(
-                await super().call_tool(name, arguments, context), PARTY.get().news(arguments.get(wording.EVERYWHERE))
-            )
+            answer = await super().call_tool(name, arguments, context)
+            return _told(answer, [*party.news(agent), *await self.trespasses.news(party, agent)])
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
                 raise ToolError(wording.wrong(name, error.__cause__)) from error.__cause__
@@ -100,7 +103,7 @@ def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServe
         PARTY.set(party_of(ctx))
         return await call_next(ctx)
 
-    server: MCPServer[Any] = McpServer(
+    server = McpServer(
         "leasehold",
         title="Leasehold locks",
         description="Locks for agents: one holder at a time, with a time limit",
@@ -110,6 +113,7 @@ def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServe
         middleware=[answer_for],
         **options,
     )
+    server.trespasses = TrespassReports()
     tools.register(server, handlers)
     _resources(server)
     _prompt(server)
