@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TAKEN_MOST = 256
 """Of more free paths than this, changed by one call, the rest is not leased, and a message says so."""
 TOLD_MOST = 10
-"""So many paths are named in one message; more are counted."""
+"""Paths that are named in one message; more are counted."""
 
 _ELSE = (0, 0, 0, 0)
 """The state of no file."""
