@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from leasehold.mcp.callers import Party
 
 AGENTS_MOST = 10_000
-"""So many agents are remembered; one that was forgotten learns of later trespasses only."""
+"""Agents that are remembered, at most; one that was forgotten learns of later trespasses only."""
 TOLD_MOST = 10
-"""So many trespasses are reported at once."""
+"""Trespasses that one answer reports, at most."""
 
 
 class TrespassReports:

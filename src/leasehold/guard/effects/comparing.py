@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CERTAIN_MOST = 5_000
 """Up to so many doubtful paths are compared by content; more than that count as changed."""
 _AT_ONCE = 500
-"""So many paths are given to one command."""
+"""Paths that are given to one command of git."""
 
 
 def changed(before: TreePicture, after: TreePicture) -> list[str]:

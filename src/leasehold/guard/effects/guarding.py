@@ -38,7 +38,7 @@ OPEN_NS = 600 * 10**9
 LEFT_NS = 3600 * 10**9
 """So long the effects of what a call left running are looked for, in nanoseconds."""
 _TOLD = "told-many"
-"""In the directory of an agent's calls: that it was told of too many untracked files."""
+"""File in the directory of an agent's calls, which exists once the agent knows of too many untracked files."""
 
 
 def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> Deciding:

@@ -47,17 +47,17 @@ _ELSE = (0, 0, 0, 0)
 """The state of no file."""
 
 
-class Words(Noun):
-    """How the call is spoken of in messages."""
+class CallWords(Noun):
+    """Words for the call in messages."""
 
     call: str = "Your call"
     since: str = "While your call ran"
     only_if: str = "Only if your call did"
 
 
-ENDED = Words()
-UNENDED = Words("An earlier call of yours, whose end was not reported,")
-LEFT_RUNNING = Words("", "Since an earlier call of yours", "Only if something that it left running did")
+ENDED = CallWords()
+UNENDED = CallWords("An earlier call of yours, whose end was not reported,")
+LEFT_RUNNING = CallWords("", "Since an earlier call of yours", "Only if something that it left running did")
 
 
 class _Change(Noun):
@@ -78,7 +78,7 @@ class Judging:
     """Sort the changes of one call: trespasses, free paths, and those that another call may have made."""
 
     def __init__(
-        self, scene: Scene, terms: HookTerms, recorded: Recorded, leases: Sequence[Lease], words: Words = ENDED
+        self, scene: Scene, terms: HookTerms, recorded: Recorded, leases: Sequence[Lease], words: CallWords = ENDED
     ) -> None:
         self._scene = scene
         self._terms = terms

@@ -56,7 +56,7 @@ class TreePicture(Noun):
     watched: tuple[str, ...] = ()
     """Those that were asked for and that git does not report: they are as committed, ignored, or hidden."""
     hidden: tuple[str, ...] = ()
-    """Those in watched folders that git was told to assume unchanged or to skip."""
+    """Those in watched folders that git's index hides: it assumes them unchanged, or skips them."""
     is_whole: bool = True
     """False if there were too many untracked files to record."""
     is_readable: bool = True
@@ -78,7 +78,7 @@ def take(trees: Sequence[Tree], watched: Iterable[str] = (), *, is_later: bool =
 
 
 def _watching(seen: TreePicture, paths: Sequence[str], *, is_later: bool) -> TreePicture:
-    """Add the files of these paths that git's status does not tell of: what they name, what is ignored or hidden."""
+    """Add the files of these paths that git's status leaves out: what they name, what is ignored or hidden."""
     root = seen.root
     folders = [path for path in paths if path == "." or os.path.isdir(os.path.join(root, path))]  # noqa: PTH112
     found = dict.fromkeys(path for path in paths if path not in folders)
@@ -95,7 +95,7 @@ def _watching(seen: TreePicture, paths: Sequence[str], *, is_later: bool) -> Tre
 
 
 def hidden_in(root: str, paths: Iterable[str]) -> list[str]:
-    """Return the files of these paths that git was told to assume unchanged or to skip: its status leaves them out."""
+    """Return the files of these paths that git assumes to be unchanged, or skips: its status leaves them out."""
     entries = names_in(git(root, "ls-files", "-z", "-v", "--cached", "--", *paths))
     return [path for tag, path in (entry.split(" ", 1) for entry in entries) if tag == "S" or tag.islower()]
 

@@ -1,4 +1,4 @@
-"""What is recorded before a tool call, in the private directory of that call, until its effects are judged."""
+"""Records of the trees before a tool call, kept in the private directory of that call until its effects are judged."""
 
 # Pathlib costs a one-shot process more than all of this
 # ruff: noqa: PTH103, PTH118, PTH123
