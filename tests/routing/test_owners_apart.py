@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +27,7 @@ from tests.routing.owned import handed_on, owned_by, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from leasehold.stores.protocol import Store
 
@@ -149,6 +152,9 @@ def test_its_constants_fit_together() -> None:
         ("http://10.0.0.2:7420", "http://10.0.0.1:7420", (), False),
         ("http://10.0.0.2:7420", "http://10.0.0.1:7420", ("http://10.0.0.2:7420/",), True),
         ("https://a.example", "https://b.example", ("https://c.example",), False),
+        ("ftp://127.0.0.1", "http://127.0.0.1:1", (), False),
+        ("https://", "http://127.0.0.1:1", (), False),
+        ("nonsense", "http://127.0.0.1:1", (), False),
         ("https://A.example", "https://b.example", ("https://a.example:443",), True),
     ],
 )
@@ -156,3 +162,26 @@ def test_keys_go_only_to_servers_that_are_trusted(
     address: str, own: str, named: tuple[str, ...], is_trusted: bool
 ) -> None:
     assert links.is_trusted(address, own, named) is is_trusted
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--advertise", "auto"), "advertise: is for servers that share a store"),
+        (("--store", "POSTGRES", "--advertise", "http://a:1/path"), "advertise: must not have a path"),
+        (("--store", "POSTGRES", "--advertise", "nonsense"), "advertise: 'nonsense' must be"),
+        (("--store", "POSTGRES", "--advertise", "auto", "--peer", "ftp://b"), "peer: 'ftp://b' must be"),
+        (("--store", "POSTGRES", "--advertise", "auto", "--host", "0.0.0.0"), "advertise: say how other servers reach"),
+    ],
+)
+def test_options_that_cannot_be_right_are_refused_before_anything_is_served(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    with postgres.schema() as store:
+        asked = [store if word == "POSTGRES" else word for word in words]
+        place = () if "POSTGRES" in words else ("--store", f"sqlite://{tmp_path / 'locks.db'}?create=1")
+        command = [sys.executable, "-m", "leasehold.cli", "serve", "--port", "0", *place, *asked]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Serving" not in done.stdout

@@ -224,9 +224,13 @@ def is_trusted(address: str, own: str, named: Iterable[str]) -> bool:
     Either the configuration names it; or, if that names no server, it is https, whose certificate is verified, or it
     is on this machine, as our own is.
     """
+    try:
+        place = _place(address)
+    except InvalidInput:
+        return False
     known = [_place(each) for each in named]
     if known:
-        return _place(address) in known
+        return place in known
     parts = urlsplit(address)
     return parts.scheme == "https" or (is_here(address) and is_here(own))
 
@@ -247,7 +251,10 @@ def _place(address: str) -> tuple[str, str, int]:
 
 def checked_address(address: str, field: str) -> str:
     """Return the address of a server, without a slash at its end."""
-    base = address_of(address)
+    try:
+        base = address_of(address)
+    except InvalidInput as error:
+        raise InvalidInput(field, error.message) from None
     if base.path:
         raise InvalidInput(field, "must not have a path")
     return address.rstrip("/")

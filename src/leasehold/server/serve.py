@@ -118,6 +118,7 @@ async def _serve(options: ServeOptions, announce: Callable[[str, bool], None]) -
     """Serve until a signal ends the process. Raise `InvalidInput` if others could reach a server without keys."""
     served = await open_served(options.store)
     try:
+        _check_owning(served, options)
         loopback = is_loopback(options.host)
         has_keys = bool(await asyncio.get_running_loop().run_in_executor(None, served.keys))
         if not loopback and not has_keys:
@@ -180,17 +181,30 @@ async def webhooks(served: Served, options: ServeOptions, app: App) -> AsyncIter
         await hooks.close()
 
 
+def _check_owning(served: Served, options: ServeOptions) -> None:
+    """Refuse options of ownership that cannot be right, before anything is served."""
+    if not options.advertise:
+        return
+    if not served.is_shared:
+        raise InvalidInput("advertise", "is for servers that share a store on PostgreSQL or etcd")
+    if options.advertise != AUTO:
+        checked_address(options.advertise, "advertise")
+    elif not is_loopback(options.host):
+        message = f"say how other servers reach this one: {options.host} is not a name of its own"
+        raise InvalidInput("advertise", message)
+    for peer in options.peers:
+        checked_address(peer, "peer")
+
+
 @asynccontextmanager
 async def owning(served: Served, options: ServeOptions, app: App, url: str) -> AsyncIterator[None]:
     """Own lanes, and hand requests on to the owners of others, while this lasts."""
     if not options.advertise:
         yield
         return
-    if not served.is_shared:
-        raise InvalidInput("advertise", "is for servers that share a store on PostgreSQL or etcd")
     own = checked_address(url if options.advertise == AUTO else options.advertise, "advertise")
     ownership = served.ownership(own)
-    trusts = partial(is_trusted, own=own, named=options.peers)
+    trusts = partial(is_trusted, own=own, named=[checked_address(each, "peer") for each in options.peers])
     handing_on = HandingOn(served, ownership, trusts, app.dispatcher.decide_here, app.metrics)
     app.dispatcher.handing_on = handing_on
     beating = asyncio.get_running_loop().create_task(ownership.run())
