@@ -18,7 +18,8 @@ COMPILED = SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypy
 
 
 @pytest.mark.parametrize(
-    "module", ["errors", "fencing", "flow", "tracing", "locks.aio", "locks.sync", "testing.checker", "testing.conformance"]
+    "module",
+    ["errors", "fencing", "flow", "tracing", "locks.aio", "locks.sync", "testing.checker", "testing.conformance"],
 )
 def test_a_module_that_users_import_keeps_its_name(module: str) -> None:
     importlib.import_module(f"leasehold.{module}")
