@@ -457,7 +457,7 @@ def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
         assert "na" not in store.replica.cache.records
 
 
-def test_what_was_foreseen_and_a_receipt_are_both_remembered() -> None:
+def test_a_decided_record_and_a_receipt_are_both_remembered() -> None:
     with opened(etcd.empty(), 2) as (one, two):
         write(one, [Put("na", Ref("x"))])
         turn = one.begin()

@@ -211,7 +211,7 @@ class EtcdTransaction(NetworkTransaction):
             self.close()
 
     def _write(
-        self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int, foreseen: Mapping[str, Record]
+        self, changes: Sequence[Put | Drop], events: Sequence[Event], fence: int, decided: Mapping[str, Record]
     ) -> Steps[None]:
         """Write the changes as an entry of the journal, the events and the counters, and a checkpoint if one is due."""
         store, replica = self._store, self._replica
@@ -219,7 +219,7 @@ class EtcdTransaction(NetworkTransaction):
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
             yield from self.loading(unknown)
-        after = self._after(changes, foreseen)
+        after = self._after(changes, decided)
         while replica.overlay.is_long(MOST):
             yield from self._checkpoint()
         spilled = LargeValues(store, self._now)
@@ -238,15 +238,15 @@ class EtcdTransaction(NetworkTransaction):
             checkpoint.done(meta.at)
         store.losses = 0
 
-    def _after(self, changes: Sequence[Put | Drop], foreseen: Mapping[str, Record]) -> dict[str, Record]:
-        """Return each changed record as it will be; `foreseen` has them without receipts."""
+    def _after(self, changes: Sequence[Put | Drop], decided: Mapping[str, Record]) -> dict[str, Record]:
+        """Return each changed record as it will be; `decided` has them without receipts."""
         known = self._replica.cache.records
         after: dict[str, Record] = {}
         for change in changes:
             key = change.key
-            if key not in after and key in foreseen:
-                after[key] = foreseen[key]
-            if key not in foreseen or (isinstance(change, Put) and isinstance(change.entry, Receipt)):
+            if key not in after and key in decided:
+                after[key] = decided[key]
+            if key not in decided or (isinstance(change, Put) and isinstance(change.entry, Receipt)):
                 after[key] = apply(after.get(key, known[key]), change)
         return after
 
