@@ -166,6 +166,7 @@ def _confirm(context: Context, local: Local, locks: Locks, lease: Lease, kept: S
 
 
 def _terms(lease: Lease) -> dict[str, Any]:
+    """Return the arguments that acquire the same lease at another store."""
     import json  # noqa: PLC0415
 
     return {

@@ -178,6 +178,7 @@ def working_copy(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
 
 
 def _search(directory: str, env: Mapping[str, str]) -> WorkingCopy | None:
+    """Find the working copy that this directory lies in, upward; it says so itself if it cannot be used."""
     for place in upward(directory):
         entry = os.path.join(place, ".git")
         if os.path.lexists(entry):
@@ -300,6 +301,7 @@ def _own(path: str, notes: list[str]) -> Found:
 
 
 def _shared(path: str, notes: list[str]) -> Found:
+    """Return the table of Leasehold in a pyproject.toml, read without tomllib if it is plain."""
     data = _contents(path, notes)
     if data is None or not (places_of_ours := _how_many_of_ours(data)):
         return ()

@@ -139,6 +139,8 @@ def _resources(server: MCPServer[Any]) -> None:
 
 
 def _prompt(server: MCPServer[Any]) -> None:
+    """Register the prompt by which a person has an agent claim an issue."""
+
     @server.prompt(title="Claim an issue before working on it")
     def claim_issue(issue: str) -> str:
         """Work on an issue only if nobody else does."""

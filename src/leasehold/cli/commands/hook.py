@@ -96,6 +96,7 @@ def _decide(context: Context, occasion: HookCall) -> Decision:
 
 
 def _ask(context: Context, occasion: HookCall) -> Decision:
+    """Ask each store that the call concerns, until one of them denies a call that has not run yet."""
     from leasehold.guard.editors.decision import YES  # noqa: PLC0415
 
     cwd = occasion.cwd or os.getcwd()  # noqa: PTH109 (pathlib costs more than all of this)

@@ -112,6 +112,8 @@ class HookedAgents:
 
 
 def _endpoint(app: App, editor: str, agents: HookedAgents) -> Endpoint:
+    """Return the endpoint that answers the hooks of this editor."""
+
     async def respond(request: Request) -> Response:
         who = await app.admit(request)
         permissions.allow(who, "acquire")

@@ -47,6 +47,7 @@ class Objects:
         self._tree = ""
 
     def _put(self, whole: bytes) -> str:
+        """Write a loose object under its id, unless it is there. The rename makes it appear as a whole."""
         oid = sha1(whole, usedforsecurity=False).hexdigest()
         path = os.path.join(self._directory, oid[:2], oid[2:])
         if os.path.exists(path):
