@@ -28,6 +28,13 @@ GOOD = {
     "after its TTL": register(TAKEN, call(101, 120, "granted", "b"), call(130, 140, "lost", "a")),
     "held, then free": register(TAKEN, call(11, 20, "held"), call(110, 120, "gone", "a")),
     "a release that got no answer": register(TAKEN, call(30, 40, "granted", "b"), may_end={"a": 20}),
+    "a release that got no answer, and its retry": register(
+        TAKEN,
+        call(30, 40, "granted", "b"),
+        call(50, 60, "released", "a"),
+        call(70, 80, "released", "b"),
+        may_end={"a": 20},
+    ),
     "an acquire that got no answer": register(call(30, 40, "held"), held=(5,)),
 }
 
@@ -44,6 +51,9 @@ BAD = {
     "released twice": register(TAKEN, call(20, 30, "released", "a"), call(40, 50, "released", "a")),
     "released after its successor came": register(
         TAKEN, call(101, 110, "granted", "b"), call(120, 130, "released", "a")
+    ),
+    "released after its successor came, by a release that got no answer later": register(
+        TAKEN, call(101, 110, "granted", "b"), call(120, 130, "released", "a"), may_end={"a": 140}
     ),
     "a release that was not yet asked for": register(TAKEN, call(20, 25, "granted", "b"), may_end={"a": 30}),
 }

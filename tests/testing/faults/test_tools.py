@@ -67,7 +67,7 @@ def test_a_proxy_passes_slows_and_cuts(proxy: FaultyProxy) -> None:
         proxy.go("cut")
         with pytest.raises(ConnectionResetError):
             line.recv(1)
-        with called(proxy) as refused, pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError), called(proxy) as refused:  # at once, or at the first look
             assert refused.recv(1) == b"x"
 
 

@@ -3,14 +3,14 @@
 Each register (one resource, exclusive, no waiting) is judged by itself. Its state is the lease that holds it, or none.
 Every answered call takes effect at one moment between call and reply:
 
-===========  ==========================================================
+===========  ==============================================================
 granted L    nobody holds it; then L does
 held         a lease holds it
 L renewed    L holds it
 L lost       L does not hold it
-L released   L holds it; then nobody
+L released   L holds it; then nobody. Or an earlier release of L got no answer
 L gone       L does not hold it
-===========  ==========================================================
+===========  ==============================================================
 
 A lease may also end by itself, no earlier than its TTL after the call of its grant or of its last renewal, or at any
 time after the call of a release that got no answer. An acquire without an answer may have been granted at any time
@@ -171,8 +171,10 @@ def _effect(register: LockRegister, call: RegisterCall, holder: str, expires: in
         return (holder, expires) if is_held else None
     if call.kind == "renewed":
         return (holder, max(expires, call.call + ttl)) if holder == call.lease else None
-    if call.kind == "released":
-        return ("", 0) if holder == call.lease else None
+    if call.kind == "released" and holder == call.lease:
+        return "", 0
+    if call.kind == "released":  # a retry that finds the lease released is answered as the lost first call would be
+        return (holder, expires) if register.may_end.get(call.lease, call.reply) < call.reply else None
     return (holder, expires) if holder != call.lease else None
 
 

@@ -13,7 +13,7 @@ from leasehold.domain.outcomes import Refused
 from leasehold.testing.checker import check
 from leasehold.testing.faults.checkers import check_clients
 from leasehold.testing.faults.mishaps import MISHAPS, Targets
-from leasehold.testing.faults.recording import read, true_clock
+from leasehold.testing.faults.recording import GrantCounter, read, true_clock
 from leasehold.testing.faults.sites import SITES, listed
 from leasehold.testing.faults.teams import Team, TeamPlan
 from leasehold.testing.faults.workloads import MIXED
@@ -37,7 +37,9 @@ class Course(Noun):
 
     seconds: float = 60.0
     mishaps: int = 0
-    """How many mishaps at least, however long that takes."""
+    """How many mishaps at least, however long that takes,"""
+    grants: int = 0
+    """and how many grants at least."""
     clients: int = 64
     seed: int = 1
     only: Sequence[str] = ()
@@ -104,9 +106,13 @@ class MixedRun:
 
     def _strike(self, targets: Targets) -> None:
         """Strike with one mishap after the other, each kind as often as the others."""
-        course, left = self.course, list[str]()
+        course, left, counter = self.course, list[str](), GrantCounter(self.site.folder)
         end = time.monotonic() + course.seconds
-        while time.monotonic() < end or len(self.struck) < course.mishaps:
+        while (
+            time.monotonic() < end
+            or len(self.struck) < course.mishaps
+            or (course.grants and counter.count() < course.grants)
+        ):
             time.sleep(self._chance.uniform(*course.between))
             if not left:
                 left = [*self._mishaps]
