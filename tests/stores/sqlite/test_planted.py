@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,13 @@ from leasehold.errors import StoreError, StoreUnsuitable
 from leasehold.guard.editors import hook
 from leasehold.guard.editors.payloads import HookCall
 from leasehold.stores.git import repository
-from leasehold.stores.sqlite import SqliteStore
+from leasehold.stores.sqlite import SqliteStore, checkup, copying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ENDS = ("", ".gate", "-wal", "-shm")
+ENDS = ("", ".gate", "-wal", "-shm", "-journal")
+STRANGER = 65_534
 
 
 def plant_link(path: Path) -> None:
@@ -63,6 +65,87 @@ def test_a_fifo_that_replaces_a_file_is_refused_with_words(tmp_path: Path, end: 
         connect(f"sqlite://{path}")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file for another user")
+@pytest.mark.parametrize("end", ENDS)
+def test_a_file_of_another_user_is_refused_where_everyone_may_write(tmp_path: Path, end: str) -> None:
+    """Its owner could change it at any time: grants, keys and the high-water mark."""
+    place = tmp_path / "open"
+    place.mkdir()
+    planted = place / f"locks.db{end}"
+    planted.touch()
+    os.chown(planted, STRANGER, STRANGER)
+    place.chmod(0o1777)
+    with pytest.raises(StoreUnsuitable, match=r"another user \(uid 65534\), in a directory that everyone may write"):
+        connect(f"sqlite://{place}/locks.db")
+    place.chmod(0o770)  # a group that was given the directory shares its files
+    if end != "-journal":
+        with connect(f"sqlite://{place}/locks.db", holder="ann") as locks:
+            assert locks.acquire("x", ttl=60)
+
+
+def rollback_journal(database: bytes, page: int = 4096, nonce: int = 1) -> bytes:
+    """A journal with which SQLite makes a database what this one is."""
+    pages = [database[start : start + page] for start in range(0, len(database), page)]
+    head = bytes.fromhex("d9d505f920a163d7") + struct.pack(">5I", len(pages), nonce, len(pages), 512, page)
+    records = [
+        struct.pack(">I", number) + each + struct.pack(">I", (nonce + sum(each[page - 200 : 0 : -200])) % 2**32)
+        for number, each in enumerate(pages, start=1)
+    ]
+    return head.ljust(512, b"\0") + b"".join(records)
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["", "without a gate"])
+def test_a_rollback_journal_undoes_no_grant(tmp_path: Path, marked: bool) -> None:
+    """SQLite obeys one that lies beside the database. It could have any content, also later times and fences."""
+    path, other = tmp_path / "locks.db", tmp_path / "other.db"
+    with connect(f"sqlite://{path}", holder="ann") as locks:
+        assert locks.acquire("x", ttl=600)
+    with connect(f"sqlite://{other}", holder="eve") as locks:
+        for number in range(5):
+            assert locks.acquire(f"r{number}", ttl=600)
+    before, journal = path.read_bytes(), tmp_path / "locks.db-journal"
+    journal.write_bytes(rollback_journal(other.read_bytes()))
+    gate = tmp_path / "locks.db.gate"
+    mark = gate.read_bytes()
+    if not marked:
+        gate.unlink()
+    for attempt in (
+        lambda: connect(f"sqlite://{path}"),
+        lambda: connect(f"sqlite://{path}", accept_restore=True),
+        lambda: copying.copy(str(path), str(tmp_path / "copy.db")),
+        lambda: checkup.look(str(path)),
+    ):
+        with pytest.raises(StoreUnsuitable, match="is a rollback journal"):
+            attempt()
+    assert path.read_bytes() == before
+    journal.unlink()
+    gate.write_bytes(mark)
+    with connect(f"sqlite://{path}", holder="bob") as locks:
+        assert not locks.acquire("x", ttl=60)
+
+
+def test_a_creation_that_was_killed_is_begun_again(tmp_path: Path) -> None:
+    """Only then is there a rollback journal of SQLite's own."""
+    (tmp_path / "locks.db").write_bytes(b"\0" * 4096)
+    (tmp_path / "locks.db.gate").touch()
+    head = bytes.fromhex("d9d505f920a163d7") + struct.pack(">5I", 0, 1, 0, 512, 4096)
+    (tmp_path / "locks.db-journal").write_bytes(head.ljust(512, b"\0"))
+    with connect(f"sqlite://{tmp_path}/locks.db", holder="ann") as locks:
+        assert locks.acquire("x", ttl=60)
+    assert not (tmp_path / "locks.db-journal").exists()
+
+
+def test_a_backup_is_not_written_through_a_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("dear")
+    (tmp_path / "copy.db.part").symlink_to(precious)
+    with connect(f"sqlite://{tmp_path}/locks.db", holder="ann") as locks:
+        assert locks.acquire("x", ttl=60)
+    assert copying.copy(str(tmp_path / "locks.db"), str(tmp_path / "copy.db")) > 0
+    assert precious.read_text() == "dear"
+    assert not (tmp_path / "copy.db").is_symlink()
+
+
 def test_a_link_that_others_may_replace_is_not_followed(tmp_path: Path) -> None:
     place = tmp_path / "open"
     place.mkdir()
@@ -88,7 +171,7 @@ def test_a_link_that_another_user_made_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     link = tmp_path / "theirs"
     link.symlink_to("mine")
-    os.lchown(link, 65_534, 65_534)
+    os.lchown(link, STRANGER, STRANGER)
     with pytest.raises(StoreUnsuitable, match="theirs is a link"):
         config.find(f"sqlite://{link}/locks.db")
 
@@ -110,7 +193,7 @@ def plant_state_link(state: Path) -> None:
     (state.parent / "mine").mkdir()
     state.chmod(0o1777)
     (state / "leasehold").symlink_to("../mine")
-    os.lchown(state / "leasehold", 65_534, 65_534)
+    os.lchown(state / "leasehold", STRANGER, STRANGER)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link for another user")
@@ -130,7 +213,7 @@ def test_the_secret_of_a_hook_is_read_from_a_private_file_only(tmp_path: Path, p
     env = {"XDG_STATE_HOME": str(tmp_path)}
     first = hook.credential(occasion, env, "")
     assert hook.credential(occasion, env, "") == first
-    (kept,) = (tmp_path / "leasehold" / "hooks").iterdir()
+    (kept,) = [each for each in (tmp_path / "leasehold" / "hooks").iterdir() if not each.name.startswith("called-")]
     kept.unlink()
     (tmp_path / "leasehold" / "precious").write_text("known")
     PLANTS[plant](kept)
@@ -142,6 +225,18 @@ def test_the_secret_of_a_hook_is_read_from_a_private_file_only(tmp_path: Path, p
         kept.chmod(0o644)
         with pytest.raises(StoreUnsuitable, match="no private file"):
             hook.credential(occasion, env, "")
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_anything_in_place_of_the_mark_of_a_hook_is_refused_with_words(tmp_path: Path, plant: str) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    hooks = tmp_path / "leasehold" / "hooks"
+    hooks.mkdir(parents=True, mode=0o700)
+    (tmp_path / "leasehold" / "precious").write_text("dear")
+    PLANTS[plant](hooks / "called-claude")
+    with pytest.raises(StoreUnsuitable, match="called-claude cannot be written"):
+        hook.credential(HookCall("claude", "before", session="s", cwd=str(tmp_path)), env, "")
+    assert (tmp_path / "leasehold" / "precious").read_text() == "dear"
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707])

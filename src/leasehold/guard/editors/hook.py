@@ -148,8 +148,12 @@ def called_mark(editor: str, env: Mapping[str, str]) -> str:
 
 
 def _mark_call(editor: str, env: Mapping[str, str]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    os.close(os.open(called_mark(editor, env), flags, 0o600))
+    path = called_mark(editor, env)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        os.close(os.open(path, flags, 0o600))
+    except OSError as error:  # such as a link, a FIFO or a directory in its place
+        raise StoreUnsuitable(f"{path} cannot be written ({error.strerror}): remove it") from error
 
 
 def _kept(path: str) -> list[str]:

@@ -11,6 +11,7 @@ import apsw
 from leasehold.domain.nouns import Noun
 from leasehold.stores.sqlite.event_rows import OLDEST
 from leasehold.stores.sqlite.failures import explained
+from leasehold.stores.sqlite.files import check_files
 from leasehold.stores.sqlite.gate import Gate
 from leasehold.stores.sqlite.meta import READ_META, SqliteMeta
 from leasehold.stores.sqlite.reader import journal_of
@@ -46,6 +47,7 @@ class SqliteFacts(Noun):
 def look(path: str) -> SqliteFacts:
     """Return the facts. Raises `StoreError` if they cannot be read."""
     try:
+        check_files(path)
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(_BUSY_MS)

@@ -11,6 +11,7 @@ import apsw
 from leasehold.errors import InvalidInput
 from leasehold.stores.sqlite.failures import explained
 from leasehold.stores.sqlite.file_modes import PRIVATE
+from leasehold.stores.sqlite.files import check_files
 
 PAGES = 2_000
 """Pages that are copied at a time: 8 MB, after which writers have their turn."""
@@ -23,6 +24,7 @@ def copy(path: str, target: str) -> int:
         raise InvalidInput("file", f"{target} exists already; a backup does not replace it")
     part = f"{target}.part"
     try:
+        check_files(path)
         _copy(path, part)
         os.replace(part, target)
         _flush(os.path.dirname(target) or ".", os.O_RDONLY | os.O_DIRECTORY)
@@ -36,7 +38,9 @@ def copy(path: str, target: str) -> int:
 
 
 def _copy(path: str, part: str) -> None:
-    os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE))  # it has hashes of keys and tokens
+    if os.path.lexists(part):
+        os.unlink(part)  # of a backup that was killed
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))  # it has hashes of keys and tokens
     source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         source.set_busy_timeout(BUSY_MS)

@@ -1,12 +1,12 @@
 """The files of a database: create them for their owner, or for a group (see ``file_modes``), and never on a network."""
 
 # Pathlib costs a one-shot process more than all of this.
-# ruff: noqa: PTH112, PTH120, PTH123
+# ruff: noqa: PTH110, PTH112, PTH116, PTH120, PTH123
 
 from __future__ import annotations
 
 import os
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISREG, S_IWOTH
 
 from leasehold.domain.nouns import Noun
 from leasehold.errors import StoreError, StoreUnsuitable
@@ -49,7 +49,7 @@ def make_place(path: str, options: OpenOptions) -> Gate:
     try:
         if not os.path.isdir(directory):
             _make_directory(directory, options)
-        known = _check_files(path)
+        known = check_files(path)
         if known:
             return Gate(path + ".gate", known)
         from leasehold.stores.sqlite.file_modes import mode_of_files  # noqa: PLC0415 (rare)
@@ -75,23 +75,44 @@ def _make_directory(directory: str, options: OpenOptions) -> None:
     make_directory(directory)
 
 
-def _check_files(path: str) -> int:
-    """Return the mode of the database, 0 if there is none. Refuse a link, FIFO or device in place of its files."""
-    found = 0
-    for end in ("", ".gate", "-wal", "-shm"):
+def check_files(path: str) -> int:
+    """Return the mode of the database, 0 if there is none. Refuse files that another user may have put there."""
+    found, own = 0, (0, os.geteuid())
+    for end in ("", ".gate", "-wal", "-shm", "-journal"):
         try:
-            mode = os.lstat(path + end).st_mode
+            status = os.lstat(path + end)
         except FileNotFoundError:
             continue
-        if S_ISDIR(mode) and not end:
+        if S_ISDIR(status.st_mode) and not end:
             raise StoreUnsuitable(f"{path} is a directory; name a file in it, such as {path}/leasehold.db")
-        if not S_ISREG(mode):
+        if not S_ISREG(status.st_mode):
             raise StoreUnsuitable(
                 f"{path}{end} is no plain file but a link, directory, FIFO or device: remove it, or give another path"
             )
+        if status.st_uid not in own and os.stat(os.path.dirname(path) or ".").st_mode & S_IWOTH:
+            raise StoreUnsuitable(
+                f"{path}{end} belongs to another user (uid {status.st_uid}), in a directory that everyone may write: "
+                "remove it, or share a directory with a group instead"
+            )
         if not end:
-            found = mode & 0o666
+            found = status.st_mode & 0o666
+        elif end == "-journal":
+            _refuse_journal(path)
     return found
+
+
+def _refuse_journal(path: str) -> None:
+    """Refuse a rollback journal: only a database that is being created has one. Later, SQLite would undo grants."""
+    if os.path.exists(path + ".gate"):
+        gate = Gate(path + ".gate")
+        mark, is_new = gate.mark(), gate.is_new()
+        gate.close()
+        if is_new or (mark is not None and mark.fence == 1):
+            return
+    raise StoreUnsuitable(
+        f"{path}-journal is a rollback journal, which no database of Leasehold has: SQLite would undo changes with it. "
+        "Remove it, or give another path"
+    )
 
 
 def _refuse_rest(path: str, gate: Gate, accept_restore: bool) -> None:
