@@ -38,7 +38,7 @@ CONSTRUCTORS = frozenset(
     ("__new__", "__init__", "_early_new", "_constructor", "_make", "_replace", "__instancecheck__")
 )
 SKIPPED = frozenset(("<module>", "<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda>"))
-TRIES = 5
+TRIES = 15
 """Requests that are counted at a server. The one with the fewest files has no sweep or heartbeat beside it."""
 ANSWER = "LEASEHOLD_HOPS"
 """The variable with the file into which a child writes what it counted."""

@@ -5,7 +5,7 @@
 A function counts if its body, without its docstring, has at most three lines, and its name occurs once besides its
 definition, in a call: a private name in its own module, any other in the whole package. Callbacks do not count, nor do
 decorated functions and those with two underscores, which Python or a decorator calls, nor the empty methods of
-protocols.
+protocols, nor methods that only call what they override: a library calls those.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def short(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.decorator_list:
             continue
         body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-        if body and not node.name.startswith("__") and (body[-1].end_lineno or 0) - body[0].lineno < MOST:
+        is_short = body and (body[-1].end_lineno or 0) - body[0].lineno < MOST
+        if is_short and not node.name.startswith("__") and f"super().{node.name}(" not in ast.unparse(node):
             yield node
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from leasehold.server.ops.metrics import SLOW_COMMIT
 from tests.kit.serving import create_key, id_of, serving, until
 
 if TYPE_CHECKING:
@@ -59,6 +63,22 @@ def test_an_expiry_that_cost_a_waiter_time_has_a_line(tmp_path: Path) -> None:
     (told,) = found(log, "a lease expired while a request waited")
     assert (told["holder"], told["next"], told["resources"]) == ("ann", "bob", ["slow"])
     assert told["seconds"] > 0
+
+
+def test_a_slow_commit_has_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serving(tmp_path, log=log) as server, ThreadPoolExecutor(1) as pool:
+        take(server, "", holder="ann")
+        assert not found(log, "slow commit")
+        gates = [each for each in tmp_path.rglob("*.gate") if each.is_file()]
+        with gates[0].open("rb") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            since = time.monotonic()
+            asked = pool.submit(server.post, "acquire", {"resources": "slow", "holder": "ann"})
+            until(lambda: time.monotonic() > since + 2 * SLOW_COMMIT)
+        assert asked.result().status == 200
+        until(lambda: found(log, "slow commit"))
+    assert found(log, "slow commit")[0]["seconds"] > SLOW_COMMIT
 
 
 def test_text_lines_are_for_people_and_inert(tmp_path: Path) -> None:

@@ -151,12 +151,6 @@ class SimulatedAgents:
         for number in range(self._workload.leases_per_agent):
             self._acquire(agent, f"of {agent}: {number}")
 
-    def _cycle(self, agent: int) -> None:
-        """Acquire a lease and release it."""
-        granted = self._acquire(agent, f"work of {agent}")
-        shown = {"lease": granted.lease.id, "token": None, "session": self._sessions[agent], "admin": None}
-        self._do(agent, "release", **shown, status="completed", error=None)
-
     def run(self, seconds: float) -> CountedLoad:
         """Let so much virtual time go by after all agents have begun; return what they did in it."""
         workload, chance = self._workload, self._chance
@@ -172,7 +166,9 @@ class SimulatedAgents:
         while due and due[0][0] < end:
             self._now, kind, agent = heappop(due)
             if kind:
-                self._cycle(agent)
+                granted = self._acquire(agent, f"work of {agent}")
+                shown = {"lease": granted.lease.id, "token": None, "session": self._sessions[agent], "admin": None}
+                self._do(agent, "release", **shown, status="completed", error=None)
             else:
                 self._do(agent, "renew_session", session=self._sessions[agent], space=self._space(agent), admin=None)
             heappush(due, (self._now + (self._until_next() if kind else round(pause * SECOND)), kind, agent))

@@ -75,11 +75,10 @@ class App:
         """The TTL on routes whose requests may leave it to the configuration."""
         self.authenticator = Authenticator(served, loopback=loopback)
         self.rates = Rates(rate)
-        self.metrics = Metrics(served)
+        self.operator_log = OperatorLog()
+        served.watch(self.operator_log.observe, frozenset(("expired",)))
+        self.metrics = Metrics(served, self.operator_log.slow_commit)
         self.exposition = Exposition(self.metrics)
-        self.operator_log = OperatorLog(self.metrics)
-        served.watch(self.operator_log.observe, frozenset(("expired", "granted")))
-        served.measure(self.operator_log.measure)
         self.store_look = StoreLook(served, self.metrics)
         self.polls = polls
         polls.watch(self.authenticator)

@@ -50,7 +50,9 @@ class HandedAnswers:
             return await self._inner.ask(call)
         outcome = await self._handed(link, asked, wait)
         if not isinstance(outcome, Exception):
-            return _understood(call.verb, *outcome)
+            head, data = outcome
+            body = msgspec.json.decode(data)
+            return decoding.answer(call.verb, body) if head.status < 400 else decoding.refusal(body)
         if is_once(call.verb, call.arguments):
             raise OutcomeUnknown(f"the answer to {call.verb} was lost: look whether it happened") from outcome
         if call.verb == "acquire" and asked.body is not None:
@@ -89,8 +91,3 @@ class HandedAnswers:
 
     async def close(self) -> None:
         """Do nothing: the connections serve other principals, too."""
-
-
-def _understood(verb: str, head: AnswerHead, data: bytes) -> Any:  # noqa: ANN401 (each verb knows what it gets)
-    body = msgspec.json.decode(data)
-    return decoding.answer(verb, body) if head.status < 400 else decoding.refusal(body)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from leasehold.domain.events import Event
     from leasehold.pictures.contention import Figures
-    from leasehold.pictures.trends import TrendPoint
     from leasehold.server.api.app import App
 
 EVENTS_MOST = 50_000
@@ -109,7 +108,8 @@ class HistoryFigures:
             events, since, now, complete = await self._since(*key, trending.KINDS)
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(None, trending.trends, events, held, since, now)
-            answer = {**_span(since, now, complete), "points": [_point(each) for each in found]}
+            points = [{**it._asdict(), "at": wire.rfc3339(it.at), "wait": wire.seconds(it.wait)} for it in found]
+            answer = {**_span(since, now, complete), "points": points}
             self._trends.put(key, answer, time.monotonic() - begun)
         return problems.ok(answer)
 
@@ -161,7 +161,3 @@ def _contended(it: Figures) -> dict[str, Any]:
         **fields,
         "utilisation": round(it.utilisation, 6),
     }
-
-
-def _point(it: TrendPoint) -> dict[str, Any]:
-    return {**it._asdict(), "at": wire.rfc3339(it.at), "wait": wire.seconds(it.wait)}

@@ -12,7 +12,7 @@ from leasehold.domain import names
 from leasehold.domain.timestamps import SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from leasehold.domain.events import Event
@@ -26,6 +26,8 @@ SCHEMES_MOST = 20
 SCHEME_LONGEST = 32
 """A longer one is counted as `other`."""
 LABELS_KEPT = 1_000
+SLOW_COMMIT: Final = 0.5
+"""Seconds."""
 WAIT_BUCKETS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0)
 HOLD_BUCKETS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 86400.0)
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0, 60.0)
@@ -102,8 +104,9 @@ class StoreState:
 class Metrics:
     """The counters and histograms of one server."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served, slow_commit: Callable[[int, float], None]) -> None:
         self._served = served
+        self._slow_commit = slow_commit
         self.counts: dict[str, dict[Labels, int]] = {name: {} for name in COUNTED.values()}
         """By space and scheme; refusals also by code."""
         self.problems: dict[Labels, int] = {}
@@ -130,6 +133,7 @@ class Metrics:
         self._labelled: dict[tuple[str, str], Labels] = {}
         """Labels by space and scheme: they do not change once they were given."""
         served.watch(self.observe)
+        served.measure(self.measure)
 
     def refused(self, code: str) -> None:
         """Count a request that was answered with a problem; codes are few."""
@@ -148,9 +152,11 @@ class Metrics:
         self.handed_on[outcome,] = self.handed_on.get((outcome,), 0) + 1
 
     def measure(self, size: int, seconds: float) -> None:
-        """Count a transaction."""
+        """Count a transaction, and report a slow one."""
         self.sizes.add(size)
         self.commits.add(seconds)
+        if seconds > SLOW_COMMIT:
+            self._slow_commit(size, seconds)
 
     def observe(self, events: Sequence[Event]) -> None:
         """Count what was committed."""

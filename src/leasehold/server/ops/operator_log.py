@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.server.access.principals import Principal
     from leasehold.server.api.problems import Problem
-    from leasehold.server.ops.metrics import Metrics
 
 log = logging.getLogger("leasehold.server")
 ACTIONS: Final = ("force_release", "steal", "clear", "extend", "create_key", "rotate_key", "revoke_key", "gc")
 SHOWN: Final = ("target", "resources", "resource", "lease", "session", "key", "name", "role", "space", "reason", "by")
 """Arguments of admin actions that are no secrets."""
 CREDENTIAL: Final = ("unauthenticated", "not_allowed")
-SLOW_COMMIT: Final = 0.5
-"""Seconds."""
 LINES_A_MINUTE: Final = 30
 """Refused credentials, at most, and slow commits: a caller that tries every second must not fill the disk."""
 REQUEST_ID: Final = "x-request-id"
@@ -60,10 +57,9 @@ class Sparse:
 
 
 class OperatorLog:
-    """The log of one server. It watches the events of this process and the turns of its engines."""
+    """The log of one server. It is given the expiries of this process and the slow commits of its engines."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self) -> None:
         self._refusals = Sparse(LINES_A_MINUTE)
         self._commits = Sparse(LINES_A_MINUTE)
 
@@ -84,17 +80,14 @@ class OperatorLog:
         fields = {"code": problem.code, "why": problem.detail, "path": request.url.path, "client": client}
         log.warning("a credential was refused", extra={**fields, "request": request_id(request)})
 
-    def measure(self, size: int, seconds: float) -> None:
-        """Count a transaction, and log it if it was slow."""
-        self._metrics.measure(size, seconds)
-        if seconds > SLOW_COMMIT and self._commits.takes():
+    def slow_commit(self, size: int, seconds: float) -> None:
+        """Log a transaction that took long."""
+        if self._commits.takes():
             log.warning("slow commit", extra={"seconds": round(seconds, 3), "size": size})
 
     def observe(self, events: Sequence[Event]) -> None:
         """Log leases that expired while a request waited: their holder died, or its TTL is too short."""
         expired = [event for event in events if event.kind == "expired"]
-        if not expired:
-            return
         served = [event for event in events if event.kind == "granted" and event.detail.get("waited")]
         for event in expired:
             for next_ in served:

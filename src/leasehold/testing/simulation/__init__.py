@@ -98,7 +98,9 @@ class Simulation:
         if draw < self._bustle:
             self._caller_acts()
         elif draw < self._bustle + 0.4:
-            self._engine_turns()
+            ready = [node for node in self._nodes if node.runs and node.due_in() == 0]
+            if ready:
+                self._turn(self.chance.choice(ready))
         elif draw < 0.988:
             self._time_passes()
         elif draw < 0.997:
@@ -117,11 +119,6 @@ class Simulation:
             reborn = self._new_caller(caller.name if caller.excused < FOREVER and self.chance.random() < 0.3 else "")
             reborn.excused = caller.excused
             self._callers[reborn.name] = reborn
-
-    def _engine_turns(self) -> None:
-        ready = [node for node in self._nodes if node.runs and node.due_in() == 0]
-        if ready:
-            self._turn(self.chance.choice(ready))
 
     def _turn(self, node: SimulatedNode) -> None:
         try:
