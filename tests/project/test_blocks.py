@@ -58,7 +58,22 @@ OTHERWISE = {
 """Blocks that are tried where there is a database, a proxy or node."""
 OURS = {"leasehold", "rlock", "runlock", "rlock-heartbeat"}
 OTHERS = {
-    *("cd", "curl", "etcd", "etcdctl", "git", "kubectl", "ln", "mkdir", "python3", "sqlite3", ".venv/bin/python"),
+    *(
+        "cd",
+        "curl",
+        "docker",
+        "etcd",
+        "etcdctl",
+        "export",
+        "git",
+        "helm",
+        "kubectl",
+        "ln",
+        "mkdir",
+        "podman",
+        "python3",
+    ),
+    *("podman", "python3", "sqlite3", ".venv/bin/python"),
 }
 """Programs of others that a page may call."""
 INSTALLS = re.compile(r"\b(?:pip|pipx|uv tool) install\b")
