@@ -70,10 +70,10 @@ OTHERS = {
         "kubectl",
         "ln",
         "mkdir",
+        "openssl",
         "podman",
-        "python3",
     ),
-    *("podman", "python3", "sqlite3", ".venv/bin/python"),
+    *("python3", "sqlite3", ".venv/bin/python"),
 }
 """Programs of others that a page may call."""
 INSTALLS = re.compile(r"\b(?:pip|pipx|uv tool) install\b")
