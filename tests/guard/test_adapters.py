@@ -71,6 +71,17 @@ def test_what_the_model_must_know_is_where_it_reads_it(agent: str, payload: dict
         assert at(named, reads["named"]) == "me"
 
 
+@pytest.mark.parametrize("payload", [each for name, each in PAYLOADS if name in ("cursor", "copilot")])
+def test_hooks_of_claude_code_that_another_agent_runs_take_nothing(payload: dict[str, Any]) -> None:
+    """Cursor, Copilot and VS Code also run those in .claude/settings.json: an agent with two names is in its own way.
+
+    Sources: cursor.com/docs/reference/third-party-hooks; herdrdev/herdr#2832 (what Cursor sends them); github/docs
+    content/copilot/reference/hooks-reference.md; seen in November 2026.
+    """
+    call = call_of("claude", payload)
+    assert (call.paths, call.command, call.mcp, call.lock_tool) == ((), "", "", "")
+
+
 def _first(agent: str, moment: str, what: str) -> dict[str, Any]:
     found = next(
         each

@@ -172,6 +172,20 @@ def test_where_two_calls_overlap_nobody_is_accused(agent: Agent) -> None:
     assert bob.hook(AFTER, 2, "./test") == Decision()
 
 
+def test_a_file_tool_that_is_at_work_on_another_file_excuses_nobody(agent: Agent) -> None:
+    """Some agents report no end of an edit that failed, and such a call counts as open for an hour."""
+    bob = agent._replace(name="bbbb")
+    assert bob.hook(BEFORE, 0, path=FILE).allowed
+    bob.hook(AFTER, 0, path=FILE)
+    assert bob.hook(BEFORE, 1, path=FREE).allowed
+    said = agent.run(f"echo x > {FILE}", agent.here, 2)
+    assert not said.allowed
+    assert f"{FILE}, held by claude-bbbb" in said.message
+    said = agent.run(f"echo x > {FREE}", agent.here, 3)
+    assert said.allowed, "bob may be writing this one right now"
+    assert "nothing tells who changed them" in said.message
+
+
 def test_what_another_agent_changed_before_is_its_own(agent: Agent) -> None:
     bob = agent._replace(name="bbbb")
     assert agent.hook(BEFORE, 1, "./build").allowed

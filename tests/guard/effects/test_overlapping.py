@@ -32,7 +32,7 @@ class OpenCall(NamedTuple):
     """The file that a file tool writes; empty for a shell command."""
     held_before: dict[str, str]
     rivals: set[str]
-    """The agents that had a call open while this one ran."""
+    """The files of the calls of others that were open while this one ran; empty: a shell command, which writes any."""
     wrote: set[str]
 
 
@@ -51,9 +51,10 @@ class Play:
         assert allowed or before.get(f"path:{path}", self.name(agent)) != self.name(agent)
         if not allowed:
             return
+        rivals = {each.path for each in self.calls.values()}
         for each in self.calls.values():
-            each.rivals.add(agent.name)
-        self.calls[agent.name] = OpenCall(number, path, before, set(self.calls), set())
+            each.rivals.add(path)
+        self.calls[agent.name] = OpenCall(number, path, before, rivals, set())
 
     def write(self, agent: Agent, path: str) -> None:
         file = agent.here / path
@@ -70,7 +71,7 @@ class Play:
         real = {path for path in call.wrote if self.is_trespass(agent, call, path, after)}
         assert accused <= real, (accused, real)
         assert real <= accused | doubted, (real, said)
-        assert call.rivals or real == accused, (real, said)
+        assert "" in call.rivals or real - call.rivals <= accused, (real, said)
         assert not call.path or not said.message.count("what others hold"), said
         self.trespasses += len(accused)
         self.doubts += len(real - accused)

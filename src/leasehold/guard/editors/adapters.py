@@ -150,10 +150,11 @@ ADAPTERS: dict[str, Adapter] = {
         input=("tool_input", "toolArgs"),
         is_heard_by_call=True,
     ),
-    # Our own plugin sends these (opencode.ai/docs/plugins, November 2026): a hook of OpenCode is a function
+    # Our own plugin sends these (opencode.ai/docs/plugins, November 2026): a hook of OpenCode is a function. It sends
+    # `session.idle` for subagents only, whose sessions nobody deletes (anomalyco/opencode#30043, May 2026)
     "opencode": Adapter(
         "OpenCode",
-        {"tool.execute.before": BEFORE, "tool.execute.after": AFTER, "session.deleted": END},
+        {"tool.execute.before": BEFORE, "tool.execute.after": AFTER, "session.idle": END, "session.deleted": END},
         OPENCODE,
         shells=("bash",),
         reading=("read", "grep", "glob", "list", "webfetch", "todowrite", "todoread", "task", "skill", "question"),

@@ -102,7 +102,7 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
         if decision.allowed and any(said.values()):
             from leasehold.guard.effects.scenes import announce  # noqa: PLC0415 (likewise)
 
-            announce(_scene(call, found, env, scope), said, terms.holder)
+            announce(_scene(call, found, env, scope), said, terms.holder, is_edit=True)
         return decision
     if not writes_unseen(call):
         return YES

@@ -90,7 +90,7 @@ def _use(about: HookCall, row: Adapter, given: dict[str, str]) -> HookCall:
     if tool in row.shells or (not tool and command):
         # A command that nothing tells may do anything, as its tool may
         return about._replace(command=command or tool, lasts=bool(_first(given, row.background)))
-    ours = _own(tool, given)
+    ours = _own(row, tool, given)
     if ours:
         is_wanted = ours in LOCK_TOOLS and about.moment == BEFORE and not _first(given, row.given_agent)
         return about._replace(lock_tool=ours) if is_wanted else about
@@ -100,10 +100,16 @@ def _use(about: HookCall, row: Adapter, given: dict[str, str]) -> HookCall:
     return about._replace(mcp=of_mcp) if of_mcp else about._replace(paths=_paths(row, given))
 
 
-def _own(tool: str, given: dict[str, str]) -> str:
-    """Return the name of our own tool, which has our server's before it; Cursor and Windsurf say no server in it."""
+def _own(row: Adapter, tool: str, given: dict[str, str]) -> str:
+    """Return the name of our own tool, which has our server's before it; Cursor and Windsurf say no server in it.
+
+    VS Code runs the hooks of Claude Code, too: what it calls our tools is left to the hook of Copilot, since a tool can
+    have one agent's name only.
+    """
     name = next((each for each in OWN_TOOLS if tool.endswith(each)), "")
     before = tool.removesuffix(name)
+    if not before.startswith(row.mcp or ("",)):
+        return ""
     is_ours = "leasehold" in before or before == "MCP:"
     return name if is_ours or (not before and given.get("tool_info.mcp_server_name") == "leasehold") else ""
 

@@ -40,6 +40,12 @@ class ToolUse(Noun):
     """The paths that it plainly writes, below the root of the tree."""
     left: Mapping[str, State] = MappingProxyType({})
     """In which state it left the files that it changed."""
+    is_edit: bool = False
+    """True for a file tool, which writes what it said and nothing else."""
+
+    def may_have_written(self, path: str, state: State) -> bool:
+        """Return True if this call may have left the file in this state."""
+        return (not self.is_edit or path in self.said) and (state is None or self.ran_at(state[3]))
 
     def ran_at(self, moment: int) -> bool:
         """Return True if this call may have written a file that is stamped with this moment."""
@@ -126,13 +132,13 @@ def attributed(path: str, state: State, mine: ToolUse, others: Sequence[ToolUse]
             return THEIRS, call
     if path in mine.said:
         return MINE, None
-    rivals = [call for call in others if state is None or call.ran_at(state[3])]
+    rivals = [call for call in others if call.may_have_written(path, state)]
     return (UNKNOWN, rivals[0]) if rivals else (MINE, None)
 
 
 def _written(call: ToolUse) -> bytes:
     """Return the call as lines of words; a path is the rest of its line. Importing `json` would take longer."""
-    lines = [f"{call.session} {call.began} {call.ended or 0}", call.holder]
+    lines = [f"{call.session} {call.began} {call.ended or 0} {call.is_edit:d}", call.holder]
     lines += [f"said {_one_line(path)}" for path in call.said]
     for path, state in call.left.items():
         words = "gone" if state is None else " ".join(map(str, state))
@@ -142,7 +148,7 @@ def _written(call: ToolUse) -> bytes:
 
 def _read(id_: str, content: bytes) -> ToolUse:
     head, holder, *lines = content.decode("utf-8", "surrogatepass").split("\n")
-    session, began, ended = head.split(" ")
+    session, began, ended, is_edit = head.split(" ")
     said = tuple(_path(line[5:]) for line in lines if line.startswith("said "))
     left: dict[str, State] = {}
     for line in lines:
@@ -151,7 +157,7 @@ def _read(id_: str, content: bytes) -> ToolUse:
         elif line.startswith("left "):
             _, mode, inode, size, changed, path = line.split(" ", 5)
             left[_path(path)] = (int(mode), int(inode), int(size), int(changed))
-    return ToolUse(id_, session, holder, int(began), int(ended) or None, said, left)
+    return ToolUse(id_, session, holder, int(began), int(ended) or None, said, left, is_edit == "1")
 
 
 def _one_line(path: str) -> str:

@@ -35,9 +35,13 @@ class Scene(Noun):
         return shared(tree, what, self.state)
 
 
-def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str) -> None:
-    """Note that a call is about to write these paths, so that no other agent is blamed for it."""
+def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str, *, is_edit: bool = False) -> None:
+    """Note that a call is about to write these paths, so that no other agent is blamed for it.
+
+    `is_edit`: it is a file tool, which writes nothing else.
+    """
     for tree in scene.trees:
         register = Register(scene.shared(tree, "calls"))
         said_here = tuple(said.get(tree.root, ()))
-        register.write(ToolUse(scene.call, scene.session, holder, register.now(), said=said_here))
+        began = register.now()
+        register.write(ToolUse(scene.call, scene.session, holder, began, said=said_here, is_edit=is_edit))

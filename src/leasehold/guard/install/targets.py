@@ -181,6 +181,8 @@ import { spawnSync } from "node:child_process"
 const HOOK = %(hook)s
 const READING = %(reading)s
 const notes = new Map()
+const subagents = new Set()
+const working = new Set()
 
 function ask(event, about, directory) {
   const input = JSON.stringify({ hook_event_name: event, cwd: directory, ...about })
@@ -189,9 +191,15 @@ function ask(event, about, directory) {
   return done.stdout ? JSON.parse(done.stdout) : {}
 }
 
+function append(output, text) {
+  if (Array.isArray(output.content)) output.content.push({ type: "text", text }) // an MCP tool's result
+  else output.output = [output.output, text].filter(Boolean).join("\\n")
+}
+
 export const Leasehold = async ({ directory }) => ({
   "tool.execute.before": async (input, output) => {
     if (READING.includes(input.tool)) return
+    working.add(input.sessionID)
     const about = { session_id: input.sessionID, tool_use_id: input.callID, tool_name: input.tool }
     const told = ask("tool.execute.before", { ...about, tool_input: output.args }, directory)
     if (told.deny) throw new Error(told.deny)
@@ -204,11 +212,17 @@ export const Leasehold = async ({ directory }) => ({
     const told = ask("tool.execute.after", { ...about, tool_input: input.args ?? {} }, directory)
     const said = [notes.get(input.callID), told.note].filter(Boolean)
     notes.delete(input.callID)
-    if (said.length) output.output = [output.output, ...said].join("\\n")
+    if (said.length) append(output, said.join("\\n"))
   },
   event: async ({ event }) => {
-    if (event.type !== "session.deleted") return
-    ask("session.deleted", { session_id: event.properties.info?.id ?? event.properties.sessionID }, directory)
+    const told = event.properties ?? {}
+    const session = told.info?.id ?? told.sessionID
+    if (event.type === "session.created" && told.info?.parentID) subagents.add(session)
+    const isIdle = event.type === "session.idle" || (event.type === "session.status" && told.status?.type === "idle")
+    if (isIdle && subagents.has(session) && working.delete(session)) {
+      ask("session.idle", { session_id: session }, directory)
+    }
+    if (event.type === "session.deleted") ask("session.deleted", { session_id: session }, directory)
   },
 })
 """
