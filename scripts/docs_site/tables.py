@@ -58,6 +58,11 @@ ERRORS = {
     "paused": ("The store grants nothing for a while, after a failover or a restore.", "Wait as long as it says."),
     "rate_limited": ("This key, session or caller sends too many requests.", "Slow down; see `Retry-After`."),
     "session_over": ("The session has ended.", "Start another one."),
+    "unsaved": ("The worktree to remove has work that no branch has.", "Commit it, or repeat with --discard."),
+    "at_work": (
+        "A process that still lives holds a lease as the agent of the worktree to remove.",
+        "End that process first.",
+    ),
     "slots_mismatch": ("It is held with another number of slots.", "Use that number, or wait until it is free."),
     "slow": ("The request took too long to arrive.", "Send it faster, or check the network."),
     "spent": ("The lease of this `request_id` is over.", "Ask again with a new one."),

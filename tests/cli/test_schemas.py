@@ -238,6 +238,18 @@ def locks(ask: Asker) -> None:
     ask("release path:held.py")
 
 
+def worktrees(ask: Asker) -> None:
+    ask.shell.sh("git init -q && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m a")
+    ask("worktree add coder --value PORT=pool://ports/1 --path tree")
+    assert ask("worktree add other --value PORT=pool://ports/1")["code"] == "held"
+    ask("worktree env coder")
+    assert ask("worktree env other")["code"] == "not_found"
+    ask("worktree list")
+    assert ask("worktree list --space", " ")["code"] == "invalid"
+    ask("worktree remove coder")
+    assert ask("worktree remove coder")["code"] == "not_found"
+
+
 def setting_up(ask: Asker) -> None:
     for verb in ("install", "uninstall"):
         assert len(ask(f"{verb} claude")["files"]) == 2
@@ -252,7 +264,7 @@ def versions(ask: Asker) -> None:
 
 
 def test_every_command_says_yes_and_no_as_published(ask: Asker) -> None:
-    for part in (taking, looking, sessions, runs, locks, admin, setting_up, versions):
+    for part in (taking, looking, sessions, runs, locks, admin, setting_up, versions, worktrees):
         part(ask)
     missing = {(verb, ok) for verb in schemas.speakers() for ok in (True, False)} - ask.seen
     elsewhere = {("run", True), ("run", False), ("serve", True)}  # see below, and the tests of the server

@@ -92,6 +92,8 @@ def _next(outcome: Held | TimedOut, context: Context) -> str:
     if closed:
         what = "nobody gets it until a person has opened it again: ask for that, and see what happened"
         return step(what, context.suggest("history", closed[0]))
+    if context.verb.startswith("worktree"):
+        return step("wait until a member is free, and try again", context.suggest("wait", *outcome.resources))
     around = _next_in_run(outcome, context)
     if around:
         return around

@@ -23,6 +23,10 @@ POLICY = "off|warn|require|require-own"
 _GRITE_LOCK = (("resource", "text"), ("owner", "text"), ("nonce", "text"), ("expires_unix_ms", "count"))
 _GRANTED_OVER_GIT = (("lock", "GriteLock"), *_GRITE_LOCK, ("ttl_seconds", "count"), ("fence", "fence?"))
 _INSTALLED = (("what", "text"), ("dry_run", "flag"), ("files", "InstalledFile[]"))
+_WORKTREE = (
+    *(("agent", "text?"), ("path", "text"), ("branch", "text?"), ("values", "WorktreeValue[]")),
+    *(("leases", "ListedLease[]"), ("overlaps", "Overlap[]")),
+)
 _FAILED = ("code", "text"), ("message", "text")
 
 
@@ -94,6 +98,23 @@ OWN = dict(
             ("newest", "time?"),
         ),
         _shape("Divided", "How many lanes a store has, and had.", ("lanes", "integer"), ("before", "integer")),
+        _shape(
+            "WorktreeValue",
+            "A member of a pool that a worktree's agent holds.",
+            *(("variable", "text"), ("value", "text"), ("resource", "text"), ("lease", "lease_id")),
+        ),
+        _shape(
+            "Overlap",
+            "Where an agent meets another: it waits for it, or the other way round.",
+            *(("resource", "text"), ("holder", "text"), ("state", "waits|blocks")),
+        ),
+        _shape("Worktree", "A git worktree, and what its agent has.", *_WORKTREE),
+        _shape(
+            "RemovedWorktree",
+            "A git worktree that is gone.",
+            *(*_WORKTREE, ("released", "count"), ("discarded", "text[]")),
+        ),
+        _shape("Worktrees", "The worktrees beside the main one.", ("worktrees", "Worktree[]")),
         _shape("Served", "The address of the server.", ("url", "text")),
         _shape("InstalledFile", "A file of an editor or of git.", ("path", "text"), ("changed", "flag")),
         _shape("Installed", "The changed files.", *_INSTALLED),
@@ -180,6 +201,10 @@ DATA: dict[str, str] = {
     "keys list": "Keys",
     "keys rotate": "RotatedKey",
     "keys revoke": "KeyRevoked",
+    "worktree add": "Worktree",
+    "worktree list": "Worktrees",
+    "worktree env": "Worktree",
+    "worktree remove": "RemovedWorktree",
     "serve": "Served",
     "install": "Installed",
     "uninstall": "Installed",
@@ -192,7 +217,7 @@ DATA: dict[str, str] = {
 _TOUCHING = ("RunLost", "NotAllowed")
 REFUSALS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("acquire", "run"), ("Held", "Deadlock", "RunLost")),
-    "wait": ("Held",),
+    **dict.fromkeys(("wait", "worktree add", "worktree env"), ("Held",)),
     "steal": ("Held",),
     **dict.fromkeys(("renew", "update", "session heartbeat"), _TOUCHING),
     **dict.fromkeys(("workflow update", "workflow heartbeat", "workflow release"), _TOUCHING),

@@ -275,6 +275,18 @@ def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
     return ()
 
 
+def worktree(here: str, notes: list[str]) -> Found:
+    """Read what `leasehold worktree add` wrote for the linked worktree around us, in its private git directory."""
+    for directory in upward(here):
+        entry = os.path.join(directory, ".git")
+        try:
+            is_link = S_ISREG(os.lstat(entry).st_mode)
+        except OSError:
+            continue
+        return _own(os.path.join(_pointed(entry), OWN), notes) if is_link and not is_planted(entry) else ()
+    return ()
+
+
 def neighbour(here: str, notes: list[str]) -> Found:
     """Read `resourceLockTimeout` from Action Llama's own `config.toml` here, and no other key."""
     path = os.path.join(here, USER)

@@ -149,7 +149,8 @@ class Choice(Noun):
 def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> Choice:
     """Choose the store and the settings, each from the first source that has it.
 
-    The sources are the argument, the environment, the project's configuration file, the user's, and the defaults.
+    The sources are the argument, the environment, the worktree's own file, the project's configuration, the user's, and
+    the defaults.
     """
     env = os.environ if env is None else env
     here = _here(cwd, url or env.get("LEASEHOLD_URL", ""))
@@ -158,9 +159,9 @@ def find(url: str | None = None, *, cwd: str | None = None, env: Mapping[str, st
     values: SettingValues = {}
     origins: dict[str, str] = {}
     argument = {} if url is None else {"url": url}
-    nearby = places.neighbour(here, notes)
+    nearby, worktree = places.neighbour(here, notes), places.worktree(here, notes)
     environment = ((variable, {key: env[variable]}) for variable, key in VARIABLES.items() if env.get(variable))
-    for origin, found in (*user, *nearby, *project, *environment, (ARGUMENT, argument)):
+    for origin, found in (*user, *nearby, *project, *worktree, *environment, (ARGUMENT, argument)):
         if "people" in found and (origin, found) not in user:
             raise InvalidInput("people", f"counts only in {places.user_path(env)}, which no checkout brings along")
         checked = _checked(found, origin, here, env)

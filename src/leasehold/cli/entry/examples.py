@@ -294,6 +294,31 @@ Servers notice within a second. Leases held with the key expire, unless its prin
 examples:
   leasehold keys revoke 0123456789abcdef
 """,
+    "worktree add": """
+Makes ../PROJECT-NAME with a new branch. Every command in it acts as the agent NAME. Add it again to renew its values.
+
+examples:
+  leasehold worktree add coder-3
+  leasehold worktree add coder-3 --value PORT=pool://ports/3000-3099 --value DB=pool://databases
+  leasehold worktree add coder-3 --branch fix-parser --from origin/main
+""",
+    "worktree list": """
+examples:
+  leasehold worktree list
+  leasehold worktree list --json
+""",
+    "worktree env": """
+examples:
+  leasehold worktree env coder-3 --json
+  eval "$(leasehold worktree env)"    # sets PORT, and whatever else was asked for
+""",
+    "worktree remove": """
+Refused if it has changes that are in no commit, or if a living process holds a lease as this agent. Its branch stays.
+
+examples:
+  leasehold worktree remove coder-3
+  leasehold worktree remove coder-3 --discard    # also throw away what is in no commit
+""",
     "serve": """
 Without keys it serves this machine only, and everyone on it is an admin. Ctrl-C stops it: waiting clients are asked
 to retry, and nothing that was acknowledged is lost.

@@ -1,4 +1,4 @@
-"""The commands of two words: session, workflow, lock and keys."""
+"""The commands of two words: session, workflow, lock, keys and worktree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ FAMILIES = {
     "workflow": "runs with a name and an outcome: create, get, check, list, update, heartbeat, release",
     "lock": "the same leases in grite's words: acquire, renew, release, status, gc",
     "keys": "who may use the servers of this store: create, list, rotate, revoke",
+    "worktree": "a git worktree for each agent, with a name and free values: add, list, env, remove",
 }
 """Commands of two words, by the first word."""
 LOCKED = CliArgument("name", "its name: issue:…, path:… or repo:…; the same as --resource", "?")
@@ -168,5 +169,42 @@ FAMILY_VERBS = (
         "keys:revoke",
         (CliArgument("key", "its id, as `keys list` shows it"),),
         COMMON,
+    ),
+    CliVerb(
+        "worktree add",
+        "add a git worktree for an agent, with a branch and values of pools",
+        "worktree:add",
+        (CliArgument("name", "the name of the agent, which is also that of its branch: coder-3"),),
+        (
+            Flag(
+                "--value", "a free member of a pool, and the variable that tells it (repeat it)", "NAME=POOL", many=True
+            ),
+            Flag("--branch", "the branch, a new one unless it exists (default: the name of the agent)", "NAME"),
+            Flag("--from", "where a new branch begins (default: HEAD)", "COMMIT"),
+            Flag("--path", "the directory (default: beside the main one)", "DIR"),
+            Flag("--ttl", "how long the values are kept unless it is added again (default 24h)", "TIME"),
+            *COMMON,
+        ),
+    ),
+    CliVerb(
+        "worktree list",
+        "list each worktree, what its agent holds, and for whom it waits",
+        "worktree:list_worktrees",
+        (),
+        COMMON,
+    ),
+    CliVerb(
+        "worktree env",
+        "print the values of a worktree for a shell, and renew them",
+        "worktree:env",
+        (CliArgument("name", "its agent (default: the worktree around you)", "?"),),
+        COMMON,
+    ),
+    CliVerb(
+        "worktree remove",
+        "remove a worktree, and release what its agent holds",
+        "worktree:remove",
+        (CliArgument("name", "its agent"),),
+        (Flag("--discard", "also throw away changes that are in no commit"), *COMMON),
     ),
 )
