@@ -118,7 +118,7 @@ def _checked_scheme(raw: object) -> str:
     text = _checked(raw, "scheme", MAX_NAME)
     if not _is_scheme(text):
         raise _bad("scheme", "bad_scheme", text, "a letter, then letters, digits, '+', '.' and '-', such as 's3'")
-    if text.lower() in (*_REPOSITORY, "pool"):
+    if text.lower() in _REPOSITORY or text.lower() == "pool":
         raise _bad("scheme", "fixed_scheme", text, "repo, path, issue and pool overlap in their own way, always")
     return text.lower()
 
