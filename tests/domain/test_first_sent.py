@@ -142,6 +142,26 @@ def test_a_place_in_a_queue_is_noted(scene: Scene) -> None:
     assert again.waiter == queued.waiter
 
 
+def test_a_first_copy_that_comes_late_takes_no_place_from_a_later_one(scene: Scene) -> None:
+    """Its caller has sent another copy since, which waits, or was promised the lease already."""
+    asked = {"resources": "taken", "any_of": False, "wait": 20}
+    waiting = scene.send("two", **asked)
+    assert isinstance(waiting, Queued)
+    elsewhere = keys.engine("elsewhere")
+
+    def late() -> object:
+        said = asking("taken", 30, "ann", request_id="r", wait=20, first=True)
+        return scene.world.do(checks.acquire(said, Settings(), "late", elsewhere), elsewhere)
+
+    for _ in range(2):
+        answer = late()
+        assert isinstance(answer, Refused)
+        assert answer.code == "spent"
+        proof = c.Proof(token=keys.secret_hash("other"))
+        scene.world.do(c.Release(scene.granted(scene.other).lease.id, proof), elsewhere)
+    assert scene.granted(scene.send("three", **asked)).lease.id == scene.holds[0].id
+
+
 def test_it_can_be_withdrawn(scene: Scene) -> None:
     """The caller can cancel it, for good; its other leases stay."""
     one = scene.granted(scene.first())

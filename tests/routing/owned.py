@@ -6,6 +6,7 @@ import json
 import re
 from contextlib import suppress
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import leasehold
@@ -78,6 +79,11 @@ def owned_by(url: str) -> int:
 def process_at(servers: Servers, url: str) -> subprocess.Popen[str]:
     """The process that serves at this URL."""
     return servers.processes[servers.urls.index(url)]
+
+
+def open_files(servers: Servers, url: str) -> int:
+    """How many files and connections this server has open."""
+    return len([*Path(f"/proc/{process_at(servers, url).pid}/fd").iterdir()])
 
 
 def move_lanes(url: str) -> None:

@@ -22,7 +22,7 @@ from leasehold.testing.conformance.asking import Asking, queue_of, take, until, 
 from tests.acceptance.servers import OWNERS, Servers, servers_on
 from tests.faults.crowd import Load
 from tests.kit import etcd, postgres
-from tests.routing.owned import handed_on, move_lanes, owned_by, process_at, settle
+from tests.routing.owned import handed_on, move_lanes, open_files, owned_by, process_at, settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +140,23 @@ class TestHandingOn:
             until(lambda: not queue_of(one, "left"), "the queue is empty")
             assert one.release(held.lease.id, held.token)
             assert two.acquire("left", ttl=0.01)
+
+    def test_clients_that_disconnect_leave_no_connection_to_the_owner(self, servers: Servers) -> None:
+        with _apart(servers) as (owner, one, two):
+            take(one, "many left", ttl=3600)
+
+            async def wait_and_leave() -> None:
+                async with await leasehold.aconnect(_url_of(servers, two), space=two.space) as locks:
+                    task = asyncio.create_task(locks.acquire("many left", ttl=60, wait=3600))
+                    await asyncio.to_thread(until, lambda: queue_of(one, "many left"), "it waits")
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+
+            before, rounds = open_files(servers, owner), 12
+            for _ in range(rounds):
+                asyncio.run(wait_and_leave())
+                until(lambda: not queue_of(one, "many left"), "the queue is empty")
+            until(lambda: open_files(servers, owner) < before + rounds // 2, "their connections are closed")
 
     def test_a_batch_is_split_among_the_owners(self, servers: Servers) -> None:
         names = [f"batched {number}" for number in range(40)]

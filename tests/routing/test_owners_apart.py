@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
@@ -22,7 +24,7 @@ from leasehold.testing.lending import free_port
 from tests.acceptance.servers import OWNERS, Servers, servers_on
 from tests.faults.crowd import Load
 from tests.kit import etcd, postgres
-from tests.kit.flaky import LOSE_ANSWER, LOSE_REQUEST, PASS, flaky
+from tests.kit.flaky import HOLD, LOSE_ANSWER, LOSE_REQUEST, PASS, flaky
 from tests.routing.owned import handed_on, owned_by, settle
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from leasehold.stores.protocol import Store
+    from tests.kit.flaky import Line
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
 TURNS = 300 if IS_PROOF else 8
@@ -185,3 +188,31 @@ def test_options_that_cannot_be_right_are_refused_before_anything_is_served(
     assert done.returncode == 2
     assert says in done.stderr
     assert "Serving" not in done.stdout
+
+
+@contextmanager
+def _over_a_line() -> Iterator[tuple[Servers, Line, str]]:
+    """Two servers: the owner, which the other one reaches over this line, and the URL of that other one."""
+    with ExitStack() as stack:
+        store = stack.enter_context(postgres.schema())
+        place = Place("127.0.0.1", free_port())
+        line = stack.enter_context(flaky(place))
+        words = ("--port", str(place.port), "--advertise", line.url)
+        owner = stack.enter_context(servers_on(store, PostgresStore, 1, *words))
+        until(lambda: owned_by(owner.urls[0]) == 1, "it owns the lane")
+        other = stack.enter_context(servers_on(store, PostgresStore, 1, *OWNERS))
+        with leasehold.connect(other.urls[0], holder="probe") as locks:
+            until(lambda: locks.acquire("probe", ttl=0.01) is not None and handed_on(other.urls[0]), "it hands on")
+        yield owner, line, other.urls[0]
+
+
+def test_a_grant_whose_client_and_answer_are_lost_is_released() -> None:
+    with _over_a_line() as (owner, line, other), leasehold.connect(owner.urls[0], holder="bob") as locks:
+        line.fault_of = lambda request: HOLD if b"/v1/acquire" in request else PASS
+        body = json.dumps({"resources": "r", "holder": "ada", "ttl": 3600, "wait_seconds": 60}).encode()
+        with socket.create_connection(("127.0.0.1", int(other.rpartition(":")[2]))) as client:
+            head = f"POST /v1/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+            client.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+            until(lambda: not locks.acquire("r", ttl=0.01), "it is granted to a client that does not know it")
+        until(lambda: locks.acquire("r", ttl=0.01), "it is free")
+        line.end_connections.set()

@@ -43,6 +43,7 @@ class Pending:
         "stays",
         "token",
         "waiter",
+        "was_sent_elsewhere",
     )
 
     def __init__(
@@ -65,6 +66,8 @@ class Pending:
         """True if its place is kept for a while when the engine closes, for a caller that comes back to another one."""
         self.is_internal = False
         """True if no caller waits for the answer: the engine repeats it until the store accepts it."""
+        self.was_sent_elsewhere = False
+        """True if another server, which did not answer, may have received it, too."""
         self._done = done
         self._deliver = deliver
         """Calls `done` in the right thread; None: the thread that turns the engine calls it."""

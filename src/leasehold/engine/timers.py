@@ -28,6 +28,11 @@ class WaitingRequest:
         self.pendings: list[Pending] = []
         """Usually one; a retry with the same request_id joins the first."""
 
+    @property
+    def was_sent_elsewhere(self) -> bool:
+        """True if a delayed copy of it may reach another server, and take its place there."""
+        return any(pending.was_sent_elsewhere for pending in self.pendings)
+
 
 class WaitTimers:
     """All waiting requests of one engine, with their deadlines and the times at which holds in their way end."""

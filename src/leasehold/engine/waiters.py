@@ -147,7 +147,7 @@ class Waiters:
             return [c.Check(wait.id, wait.ask) for wait in self._waits.all()]  # no need to look which one it is
         if not self._store.hint() and not was_woken:
             return []
-        if len(self._waits) <= FEW:
+        if len(self._waits) <= FEW and not any(wait.was_sent_elsewhere for wait in self._waits.all()):
             _, records = self._store.read(tuple({wait.actor for wait in self._waits.all()}))
             gone = [wait for wait in self._waits.all() if wait.id not in records[wait.actor].notes]
         else:
@@ -172,24 +172,24 @@ class Waiters:
         return over
 
     def _gone(self, look: Callable[[str], Record | None]) -> list[WaitingRequest]:
-        """Return the requests whose place is not in the queue that it should be in."""
-        places: dict[str, set[str]] = {}
+        """Return the requests whose place is not in the queue, or was taken by a copy that another server received."""
+        places: dict[str, dict[str, str]] = {}
         gone = []
         for wait in self._waits.all():
             home = keys.home(wait.id)
             if home not in places:
                 record = look(home)
-                places[home] = {waiter.id for waiter in record.waiters} if record is not None else set()
-            if wait.id not in places[home]:
+                places[home] = {each.id: each.engine for each in record.waiters} if record is not None else {}
+            engine = places[home].get(wait.id)
+            if engine is None or (engine != self._engine and wait.was_sent_elsewhere):
                 gone.append(wait)
         return gone
 
     def beat(self, engine: str, outcomes: Sequence[Outcome | Exception], now: float) -> list[c.Command]:
         """Return a heartbeat if it is time. It counts for requests that have just queued, too."""
         self._was_waiting = len(self._waits) > 0
-        self._is_beating = now >= self._beat_at and (
-            self._was_waiting or any(isinstance(outcome, Queued) for outcome in outcomes)
-        )
+        is_any = self._was_waiting or any(isinstance(outcome, Queued) for outcome in outcomes)
+        self._is_beating = now >= self._beat_at and is_any
         return [c.Beat(engine, BEATS * self._beat)] if self._is_beating else []
 
     def check_again(self, failed: Sequence[c.Command], now: float) -> None:
@@ -304,7 +304,7 @@ class Waiters:
                 # A retry may have moved the place to another process, which must not be granted anything for this one.
                 self.release_unwanted(pending, wait.id)
             else:
-                pending.command = pending.command._replace(wait=left)
+                pending.command = pending.command._replace(wait=left, first=False)
                 self._put_in(pending)
 
     def _end(self, id_: str, outcome: Outcome) -> None:

@@ -233,11 +233,14 @@ class Served:
         except InvalidInput:
             return SEVERAL
 
-    def undo(self, asked: dict[str, Any], authority: Authority | None) -> None:
-        """Release what an acquire may have been granted by another server, whose answer was lost."""
-        order = self.order("acquire", {**asked, "wait": 0, "first": False}, authority)
+    def cancel(self, asked: Mapping[str, Any], request_id: str, secret: str, authority: Authority | None) -> None:
+        """Cancel an acquire that another server may have granted, or may still receive: its answer was lost."""
+        of = {name: asked[name] for name in ("holder", "session", "space")}
+        order = self.order("cancel", {**of, "request_id": request_id, "token": secret}, authority)
         if not isinstance(order, Refused):
-            self.submit(order, self.abandon)
+            pending = Pending(order.command)
+            pending.is_internal = True
+            self._lanes[order.lane].engine.enter(pending)
 
     def release_unread(self, lease: str, token: str) -> None:
         """Release a lease that another server granted to a client that has disconnected; a retry of its keeps it."""

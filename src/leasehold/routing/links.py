@@ -88,7 +88,9 @@ class Exchange:
             log.exception("an answer of another server could not be passed on")
 
     def give_up(self, why: Exception) -> None:
-        """Give it up, and close its connection."""
+        """Give it up, and close its connection, unless it is over."""
+        if not self.is_open:
+            return
         connection = self.connection
         self.end(why)
         if connection is not None:

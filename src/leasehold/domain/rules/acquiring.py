@@ -43,6 +43,8 @@ INTENT_LIFE: Final = 60 * SECOND
 """A polling agent's refused try counts as waiting this long."""
 TOKENS_KEPT: Final = 32
 """A lease that is acquired again and again by its holder keeps its first token and the latest ones."""
+LATE = Refused("spent", "request_id", "a later copy of this request is waiting; take a new request_id")
+"""For a delayed first copy: its caller has sent another one since, and must not lose its place to this one."""
 
 
 def acquire(draft: Draft, command: Acquire) -> Outcome:
@@ -124,7 +126,7 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
     if known.body != command.ask.body:
         return _another()
     if keys.is_waiter_id(known.became):
-        return _still_waiting(draft, command, known.became)
+        return LATE if command.first else _still_waiting(draft, command, known.became)
     if keys.is_lease_id(known.became):
         lapse(draft, keys.home(known.became))
         settle(draft)
@@ -132,6 +134,8 @@ def _seen_before(draft: Draft, command: Acquire, request: str) -> Outcome | None
             return None  # it was promised to a waiter, whose engine did not pick it up
         hold = draft.record(keys.home(known.became)).holds.get(known.became)
         if hold is not None and not hold.closed:
+            if command.first and hold.ticket is not None:
+                return LATE
             return _again(draft, hold, command.ask, command.actor, extend=False)
         gone = f"its lease is gone ({why_gone(draft, known.became)})"
     else:

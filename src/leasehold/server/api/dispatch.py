@@ -243,6 +243,7 @@ class Dispatcher:
         if operation.wait is not None:
             self._polls.begin(operation, operation.wait)
         operation.pending = self.served.submit(order, operation.committed)
+        operation.pending.was_sent_elsewhere = operation.was_lost
 
     def check(self, who: Principal, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Count a request, check that its caller may make it, and return its arguments within the caller's bounds."""

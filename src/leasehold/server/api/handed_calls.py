@@ -11,6 +11,7 @@ from leasehold.client import decoding
 from leasehold.client.deciding import is_once
 from leasehold.client.encoding import form_of, request
 from leasehold.errors import InvalidInput, OutcomeUnknown
+from leasehold.server.api.handing_on import HAS_LEFT
 from leasehold.server.api.long_polls import KEEP_OPEN
 from leasehold.server.api.problems import TROUBLE
 
@@ -62,23 +63,26 @@ class HandedAnswers:
     async def _handed(self, link: PeerLink, asked: HttpRequest, wait: float) -> tuple[AnswerHead, bytes] | Exception:
         over: asyncio.Future[tuple[AnswerHead, bytes] | Exception] = asyncio.get_running_loop().create_future()
 
-        def heard(_: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
+        def heard(exchange: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
             if not over.done():
                 over.set_result(outcome)
             elif not isinstance(outcome, Exception) and outcome[0].status == 200 and asked.path == ACQUIRE:
                 granted = msgspec.json.decode(outcome[1])
                 self._on.served.release_unread(granted["lease"]["id"], granted["token"])
+            elif isinstance(outcome, Exception) and outcome is not HAS_LEFT and exchange.is_sent and asked.secret:
+                terms = {name: body.get(name) for name in ("holder", "session", "space")}
+                self._on.served.cancel(terms, body["request_id"], asked.secret, self._who.authority)
 
         body = asked.body or {}
         if self._who.session is not None:
             body = {"space": self._who.space, **body}
         message = self._on.message(link, self._who, asked.path, body)
-        link.send(message, heard, waits=wait or None)
+        sent = link.send(message, heard, waits=wait or None)
         try:
             outcome = await over
         except asyncio.CancelledError:
             if asked.path == ACQUIRE:
-                self._on.leave(link, self._who, {"holder": None, "session": None, "space": None, **body})
+                self._on.leave(link, self._who, {"holder": None, "session": None, "space": None, **body}, sent)
             raise
         if not isinstance(outcome, Exception) and outcome[0].status == TROUBLE:
             outcome = ConnectionError("the server stops")

@@ -17,8 +17,10 @@ import msgspec
 
 from leasehold.client.deciding import is_once
 from leasehold.client.encoding import form_of
+from leasehold.domain import keys
+from leasehold.errors import LeaseholdError
 from leasehold.requests.to_command import draw
-from leasehold.routing.links import PeerLink
+from leasehold.routing.links import SILENCE, PeerLink
 from leasehold.routing.owning import PROTOCOL
 from leasehold.server.api import problems
 from leasehold.server.api.long_polls import closed
@@ -50,6 +52,8 @@ HANDED_ON: Final = frozenset(
 )
 """Verbs that change one lane."""
 HEADS_MOST = 4_096
+HAS_LEFT: Final = LeaseholdError("the client has disconnected, and has left the queue")
+UNHEARD: Final = LeaseholdError("the client has disconnected, and may be in the queue")
 LONGEST_WAIT = 3_600.0
 """Seconds that an owner may take with a request that waits; it answers with a ticket long before."""
 
@@ -57,7 +61,7 @@ LONGEST_WAIT = 3_600.0
 class HandedRequest:
     """A request of a client that another server is to answer."""
 
-    __slots__ = ("_given", "_link", "_on", "_since", "answer", "exchange", "is_drawn", "operation")
+    __slots__ = ("_given", "_link", "_on", "_secret", "_since", "answer", "exchange", "operation")
 
     def __init__(self, on: HandingOn, operation: Operation, given: dict[str, Any], link: PeerLink) -> None:
         self._on = on
@@ -68,11 +72,11 @@ class HandedRequest:
         self.answer: bytes | None = None
         """The body of the answer, if it is a success."""
         self.exchange: Exchange | None = None
-        self.is_drawn = False
-        """True if this server chose the request_id: the client does not know it."""
+        self._secret: str | None = None
+        """From which this server drew the request_id, if the client gave none: then only this server can cancel it."""
         if operation.verb == "acquire" and not given["request_id"]:
-            given["request_id"], given["first"] = draw(), True
-            self.is_drawn = True
+            self._secret = draw()
+            given["request_id"], given["first"] = keys.secret_hash(self._secret), True
 
     @property
     def waits(self) -> bool:
@@ -120,6 +124,8 @@ class HandedRequest:
     def unanswered(self, error: Exception, *, was_sent: bool) -> None:
         """Decide here what no answer came to, if that is safe."""
         self._on.under_way.discard(self)
+        if error is HAS_LEFT:
+            return
         self._on.metrics.handed("decided_here")
         operation, given = self.operation, self._given
         if was_sent and is_once(operation.verb, given):
@@ -127,9 +133,8 @@ class HandedRequest:
             operation.fail(Problem("outcome_unknown", why))
             return
         if not operation.is_open and operation.verb == "acquire":
-            if was_sent:  # the owner may have granted it
-                asked = {**operation.arguments, "request_id": given["request_id"]}
-                self._on.served.undo(asked, operation.who.authority)
+            if was_sent and self._secret is not None:  # the owner may have granted it, and no client knows of it
+                self._on.served.cancel(operation.arguments, given["request_id"], self._secret, operation.who.authority)
             return
         operation.handed = None
         operation.was_lost = was_sent
@@ -148,7 +153,7 @@ class HandedRequest:
         if self.answer is not None:
             self._release_unread()
         elif self.exchange is not None and self.exchange.is_open:
-            self._on.leave(self._link, self.operation.who, self._given)
+            self._on.leave(self._link, self.operation.who, self._given, self.exchange)
 
     def _release_unread(self) -> None:
         """Release a grant that the client did not receive, unless a retry with the same request_id has it."""
@@ -160,7 +165,7 @@ class HandedRequest:
 
     def part(self) -> None:
         """Answer the client that this server stops. It keeps its place at another one if it can name its request."""
-        if self.is_drawn:
+        if self._secret is not None:
             self.leave()
         self.operation.fail(closed())
 
@@ -194,6 +199,13 @@ class Parts(msgspec.Struct):
     answers: list[Part]
 
 
+class Left(msgspec.Struct):
+    """The answer to `LEAVE`."""
+
+    left: bool
+
+
+_LEFT: Final = msgspec.json.Decoder(Left)
 _ANSWERS: Final = msgspec.json.Decoder(Parts)
 
 
@@ -293,10 +305,23 @@ class HandingOn:
         content = problems.encode(body)
         return b"%b%d\r\n\r\n%b" % (start, len(content), content)
 
-    def leave(self, link: PeerLink, who: Principal, given: dict[str, Any]) -> None:
-        """Tell the owner that the client of a waiting request has disconnected."""
+    def leave(self, link: PeerLink, who: Principal, given: dict[str, Any], exchange: Exchange) -> None:
+        """Tell the owner that the client of a waiting request has disconnected, then close its connection.
+
+        If that message overtakes the request, or gets no answer, the owner keeps the place for a while, and no longer.
+        """
+        if not exchange.is_sent:
+            exchange.give_up(HAS_LEFT)
+            return
         body = {field: given[field] for field in ("request_id", "holder", "session", "space") if given[field]}
-        link.send(self.message(link, who, LEAVE, body), lambda *_: None)  # lost, the place is kept for a while
+
+        def heard(_: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
+            if not isinstance(outcome, Exception) and outcome[0].status == 200 and _LEFT.decode(outcome[1]).left:
+                exchange.give_up(HAS_LEFT)
+            else:  # perhaps it is being answered
+                asyncio.get_running_loop().call_later(SILENCE, exchange.give_up, UNHEARD)
+
+        link.send(self.message(link, who, LEAVE, body), heard)
 
     def close(self) -> None:
         """Answer every client that waits for another server: this one stops."""
