@@ -43,7 +43,7 @@ def force(draft: Draft, command: Force) -> Outcome:
 
 def _is_on(draft: Draft, hold: Hold, resource: str) -> bool:
     """Return True if this is a hold of the resource itself: other names may share its nodes, as all of `repo:` do."""
-    return hold.mode in (*OWN_MODES, POOL) and resource in terms(draft, hold).options[0].resources
+    return (hold.mode in OWN_MODES or hold.mode == POOL) and resource in terms(draft, hold).options[0].resources
 
 
 def _home(draft: Draft, hold: Hold) -> Hold:
