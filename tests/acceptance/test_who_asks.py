@@ -58,6 +58,8 @@ for each in [subprocess.Popen(["sh", "-c", script]) for script in sys.argv[1:]]:
 RLOCK = "import os, sys, leasehold.cli.commands.rlock as it; sys.exit(it.main(sys.argv[1], sys.argv[2:], os.environ))"
 FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
 """Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""
+VERSIONED = "claude/versions/2.1.201"
+"""A program whose name is its version."""
 ONE, REFUSED = "0 0 0", "4 8"
 SHOWN = {"CLAUDE_CODE_SESSION_ID": "0f3c91d2-5e17-4aa2-8e0e-8a1a3bd0f3c9"}
 MATRIX = "GITHUB_RUN_ID=812 GITHUB_RUN_ATTEMPT=1 GITHUB_JOB=build GITHUB_ACTIONS=true"
@@ -76,6 +78,10 @@ CONTESTS = {
     "two runs": "leasehold run outer.a -- sh turn.sh a & leasehold run outer.b -- sh turn.sh b & wait",
     "cron": "cron -c 'setsid sh turn.sh a & setsid sh turn.sh b & wait'",
     "two agents, a session for each call": "export FRESH=1; claude turn.sh a & claude turn.sh b & wait",
+    "two background sessions of Claude Code": (
+        f"export FRESH=1; echo 'setsid -w {VERSIONED} turn.sh a & setsid -w {VERSIONED} turn.sh b & wait' > daemon;"
+        " claude daemon run"
+    ),
     "an agent and a terminal": "FRESH=1 claude turn.sh a & setsid -w sh turn.sh b & wait",
     "a nested agent": "export FRESH=1; claude -c 'codex turn.sh b & . ./turn.sh; wait' turn.sh a",
     "a nested agent that shows its parent's id": (
@@ -112,6 +118,8 @@ class Place(Shell):
         assert bash is not None
         for name in FAKES:
             shutil.copy(bash, self.home / "bin" / name)
+        (self.home / VERSIONED).parent.mkdir(parents=True)
+        shutil.copy(bash, self.home / VERSIONED)
 
     def contest(
         self, script: str, number: int, agents: int = 2, env: Mapping[str, str] | None = None, name: str = ""
@@ -251,6 +259,10 @@ ALONE = {
     "an agent whose calls are sessions": (
         'claude -c \'setsid -w sh -c "leasehold acquire $NAME"; setsid -w sh -c "leasehold renew $NAME" &&'
         ' setsid -w sh -c "leasehold release $NAME"\''
+    ),
+    "Claude Code under the name of its version": (
+        f'export CLAUDE_CODE_SESSION_ID=0f3c91d2; {VERSIONED} -c \'setsid -w sh -c "leasehold acquire $NAME";'
+        ' setsid -w sh -c "leasehold release $NAME"; exit $?\''
     ),
     "the steps of a job": (
         'export CI_JOB_ID=7 GITLAB_CI=true; gitlab-runner -c \'setsid -w sh -c "leasehold acquire $NAME";'

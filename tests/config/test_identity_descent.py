@@ -23,6 +23,8 @@ class Tree:
         self.is_whole = place == MACHINE
         self.processes: dict[int, Process] = {}
         self.told: dict[int, list[str]] = {}
+        self.programs: dict[int, str] = {}
+        """Paths of programs, where they matter."""
         self.fresh = count(900)
         self.add(1, 0, "systemd", leads=True)
 
@@ -41,6 +43,9 @@ class Tree:
 
     def words(self, pid: int) -> list[str]:
         return self.told[pid]
+
+    def program(self, pid: int) -> str:
+        return self.programs.get(pid, "")
 
     def command(self, parent: int) -> Lineage:
         """A `leasehold` below this process, which ends at once."""
@@ -118,6 +123,36 @@ def test_an_unknown_harness_with_a_session_for_each_call_gets_no_yes(tree: Tree)
     taken = tree.command(call).saved()
     tree.end(call)
     assert tree.command(tree.add(62, harness, "bash", leads=True)).judge(taken) == GONE
+
+
+def test_an_agent_whose_program_has_a_version_for_a_name_is_known_by_its_place(tree: Tree) -> None:
+    """As macOS shows Claude Code, and every system the workers of its background sessions."""
+    claude = tree.add(40, tree.add(11, 1, "zsh", leads=True), "2.1.201")
+    tree.programs[claude] = "/home/ada/.local/share/claude/versions/2.1.201"
+    call = tree.add(41, claude, "bash", leads=True)
+    taken = tree.command(call)
+    assert names(taken) == ["leasehold", "bash", "claude"]
+    tree.end(call)
+    assert tree.command(tree.add(42, claude, "bash", leads=True)).judge(taken.saved()) == MINE
+
+
+@pytest.mark.parametrize("daemon", ["claude", "2.1.201"])
+def test_two_background_sessions_of_one_daemon_are_two_agents(tree: Tree, daemon: str) -> None:
+    place = "/home/ada/.local/share/claude/versions/2.1.201"
+    many = tree.add(20, 1, daemon, "daemon", "run", leads=True)
+    tree.programs[many] = place
+    workers = [tree.add(pid, tree.add(pid + 1, many, "2.1.201", leads=True), "2.1.201") for pid in (30, 40)]
+    tree.programs |= dict.fromkeys((30, 31, 40, 41), place)
+    one, other = (tree.command(tree.add(pid + 5, pid, "bash", leads=True)) for pid in workers)
+    assert names(one)[-1] == "claude"
+    tree.end(35)
+    assert tree.command(tree.add(36, 30, "bash", leads=True)).judge(one.saved()) == MINE
+    assert other.judge(one.saved()) == OTHERS
+    tree.end(30, 31)
+    assert other.judge(one.saved()) == GONE, "the daemon inherits nothing"
+    resumed = tree.add(50, many, "unknown", leads=True)
+    named = asker(tree.command(resumed), CLAUDE_CODE_SESSION_ID="run-1")
+    assert named.layer == NAMED, "the daemon confirms an id"
 
 
 def test_a_nested_agent_is_another_one_in_both_directions(tree: Tree) -> None:
@@ -208,6 +243,12 @@ def test_sudo_begins_a_session_for_a_person_who_stays_the_same(tree: Tree) -> No
         ("node", ["--no-warnings", "/x/node_modules/@anthropic-ai/claude-code/cli.js"], "claude-code"),
         ("node", ["/x/node_modules/@anthropic-ai/claude-agent-sdk/cli.js", "--verbose"], "claude-agent-sdk"),
         ("node", ["/home/ada/codex/server.js"], "server.js"),
+        ("MainThread", ["--use-system-ca", "/x/cursor-agent/versions/2026.08.04-aaa8809/index.js"], "cursor-agent"),
+        ("claude.exe", ["--resume"], "claude"),
+        ("opencode.exe", [], "opencode"),
+        (".claude-wrapped", [], "claude"),
+        (".opencode-wrapp", [], "opencode"),
+        ("2.1.201", [], "2.1.201"),
         ("java", ["-jar", "/var/jenkins/agent.jar"], "agent.jar"),
         ("python3.11", ["/usr/bin/harness"], "harness"),
     ],

@@ -32,6 +32,7 @@ class System:
     def __init__(self) -> None:
         self.processes: dict[int, tuple[bytes, list[bytes]]] = {}
         self.sessions: dict[int, int] = {}
+        self.programs: dict[int, bytes] = {}
 
     def add(
         self, pid: int, parent: int, name: str, *words: str, status: int = RUNNING, session: int = 0, tty: int = 0
@@ -67,6 +68,12 @@ class System:
         words = self.processes[query[2]][1]
         text = struct.pack("<i", len(words)) + b"/usr/bin/" + words[0] + b"\0" * 5
         return _fill(buffer, text + b"\0".join(words) + b"\0PATH=/usr/bin\0", size._obj)
+
+    def proc_pidpath(self, pid: Any, buffer: Any, size: Any) -> int:
+        path = self.programs.get(pid.value, b"")
+        assert len(path) < size.value
+        ctypes.memmove(buffer, path, len(path))
+        return len(path)
 
 
 def _fill(buffer: Any, text: bytes, size: Any) -> int:
@@ -162,6 +169,19 @@ def test_an_agent_is_known_by_the_script_that_node_runs(
     system.end(call)
     assert command(system.add(42, claude, "bash", session=42)).judge(line.saved()) == MINE
     assert command(zsh).judge(line.saved()) == OTHERS
+
+
+def test_claude_code_of_the_native_installer_is_known_although_its_name_is_a_version(
+    system: System, command: Callable[[int], descent.Lineage]
+) -> None:
+    system.add(1, 0, "launchd")
+    zsh = system.add(20, system.add(10, 1, "Terminal"), "zsh", session=20)
+    claude = system.add(40, zsh, "2.1.139")
+    system.programs[claude] = b"/Users/ada/.local/share/claude/versions/2.1.139"
+    line = command(system.add(41, claude, "zsh", "-c", "leasehold acquire x", session=41))
+    assert [each.name for each in line.chain] == ["python3.11", "zsh", "claude"]
+    assert CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A}, line).layer == NAMED
+    assert macos.MacProcesses().program(7) == ""
 
 
 def test_where_the_library_does_not_answer_nothing_is_allowed_by_descent(

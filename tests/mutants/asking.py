@@ -64,6 +64,20 @@ ASKING = (
         (DESCENT, "-k", "unknown_harness"),
     ),
     Mutant(
+        "a daemon that starts the background sessions of an agent is the owner of what all of them take",
+        "config/identity/descent.py",
+        '        return f"{name} daemon"\n',
+        "        return name\n",
+        (DESCENT, "-k", "sessions_of_one_daemon"),
+    ),
+    Mutant(
+        "an agent whose program is named after its version is unknown",
+        "config/identity/descent.py",
+        "        name = _by_place(view.program(process.pid)) or name\n",
+        "        name = _by_place(name) or name\n",
+        (DESCENT, "-k", "version_for_a_name"),
+    ),
+    Mutant(
         "an id that outlived its agent names a command",
         "config/identity/__init__.py",
         "    return next((each for each in known if line.end in each[0].processes | each[0].listeners), None)\n",

@@ -38,13 +38,16 @@ _none: frozenset[str] = frozenset()
 SYSTEMS = (
     # Claude Code sets it for Bash calls and hooks since 2.1.132 (anthropics/claude-code#63758, 2026-05-29). Sub-agents
     # share process and environment (#74417). Each Bash call is a session below `claude` (#94469, 2026-09-15), or below
-    # `node …/@anthropic-ai/claude-agent-sdk/cli.js` (anthropics/claude-agent-sdk-typescript#55, 2025-11-04).
+    # `node …/@anthropic-ai/claude-agent-sdk/cli.js` (anthropics/claude-agent-sdk-typescript#55, 2025-11-04). The native
+    # installer's program is `…/claude/versions/2.1.201`: macOS (#12433, 2025-11-26) and the workers of background
+    # sessions (#74641, 2026-07-06) show the version as its name. One `claude daemon run` starts the workers of all
+    # background sessions (#83728, 2026-08-04), each a process for itself.
     System(
         "claude",
         (("CLAUDE_CODE_SESSION_ID",),),
         "",
         frozenset(("claude", "claude-code", "claude-agent-sdk")),
-        _none,
+        frozenset(("claude daemon",)),
         ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     ),
     # openai/codex PR 10096 (2026-01-28). Until PR 16882 (2026-04-06) a nested `codex exec` showed its parent's id
@@ -61,7 +64,9 @@ SYSTEMS = (
     ),
     # gleanwork/glean-plugins-vnext PR 12 (2026-06-19) and fujibee/agmsg#856 (2026-08-17): absent in MCP servers. The
     # editor's process is also the ancestor of people's terminals, and CURSOR_TRACE_ID is set in those too
-    # (web-infra-dev/rstest#994, 2026-03-03), so it is no id.
+    # (web-infra-dev/rstest#994, 2026-03-03), so it is no id. The command line is `…/bin/agent --use-system-ca
+    # …/cursor-agent/versions/2026.08.04-aaa8809/index.js` (herdrdev/herdr#2615, 2026-08-10), its name that of a thread
+    # of Node (deepcoldy/botmux PR 99, 2026-06-03).
     System(
         "cursor",
         (("CURSOR_CONVERSATION_ID",),),
@@ -167,6 +172,11 @@ NOBODY = MULTIPLEXERS | frozenset(
     )
 )
 """Programs that start others on behalf of many: their descendants have nothing in common."""
+
+VERSIONED = {"/claude/versions/": "claude", "/cursor-agent/versions/": "cursor-agent"}
+"""Directories of programs and scripts whose own name is a version, or says nothing."""
+DAEMONS = frozenset(("claude",))
+"""Programs of one run that start many runs if `daemon` is their first word."""
 
 OF_ONE_RUN = {name for system in SYSTEMS for name in system.processes}
 OF_MANY = {name[:15] for system in SYSTEMS for name in system.listeners} - OF_ONE_RUN

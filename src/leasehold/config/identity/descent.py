@@ -16,7 +16,16 @@ from __future__ import annotations
 import os
 import sys
 
-from leasehold.config.identity.agents import CARRIERS, INTERPRETERS, NOBODY, OF_MANY, OF_ONE_RUN, SHELLS
+from leasehold.config.identity.agents import (
+    CARRIERS,
+    DAEMONS,
+    INTERPRETERS,
+    NOBODY,
+    OF_MANY,
+    OF_ONE_RUN,
+    SHELLS,
+    VERSIONED,
+)
 from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
@@ -36,6 +45,9 @@ if TYPE_CHECKING:
 
         def words(self, pid: int) -> list[str]:
             """Return the command line of a process; empty if it cannot be read."""
+
+        def program(self, pid: int) -> str:
+            """Return the path of a process's program; empty if it cannot be read."""
 
 
 MINE, OTHERS, GONE, UNKNOWN = "mine", "others", "gone", "unknown"
@@ -167,7 +179,11 @@ def _lives(view: ProcessTable, pid: int, start: str) -> bool:
 
 def _known_name(process: Process, view: ProcessTable) -> str:
     """Return the name of the program, or of the script that it runs."""
-    name = process.name
+    name = _plain_name(process.name)
+    if name[:1].isdigit():  # a version
+        name = _by_place(view.program(process.pid)) or name
+    if name in DAEMONS and view.words(process.pid)[1:2] == ["daemon"]:
+        return f"{name} daemon"
     if not (name in SHELLS or name.startswith(INTERPRETERS)):
         return name
     for word in view.words(process.pid)[1:]:
@@ -177,8 +193,21 @@ def _known_name(process: Process, view: ProcessTable) -> str:
             return name  # `bash <(…)`: nobody would recognise a number
         if word and not word.startswith("-"):
             package = word.rpartition("/node_modules/")[2].split("/") if "/node_modules/" in word else ()
-            return next((part for part in package if part in OF_ONE_RUN), os.path.basename(word) or name)
+            agent = next((part for part in package if part in OF_ONE_RUN), None) or _by_place(word)
+            return agent or os.path.basename(word) or name
     return name
+
+
+def _plain_name(name: str) -> str:
+    """Return the name as its makers have it: packages of npm add `.exe`, those of Nix `.…-wrapped`."""
+    if name.startswith("."):
+        name = name[1:].partition("-wrap")[0]
+    return name.removesuffix(".exe")
+
+
+def _by_place(path: str) -> str:
+    """Return the name of the agent in whose directory this path is; empty if it is in none."""
+    return next((agent for place, agent in VERSIONED.items() if place in path), "")
 
 
 def _view() -> ProcessTable:
@@ -221,6 +250,13 @@ class ProcProcesses:
                 return file.read(4_096).decode("utf-8", "replace").split("\0")
         except OSError:
             return []
+
+    def program(self, pid: int) -> str:
+        """Return the path of a process's program."""
+        try:
+            return os.readlink(f"/proc/{pid}/exe")
+        except OSError:
+            return ""
 
 
 def _terminal(number: int) -> str:

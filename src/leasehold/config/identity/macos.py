@@ -14,6 +14,8 @@ _BSD_INFO = struct.Struct("=12I16s32s6I2Q")
 """`struct proc_bsdinfo` of <sys/proc_info.h>; 136 bytes."""
 _STATUS, _PARENT, _COMM, _NAME, _TERMINAL, _SECONDS, _MICROSECONDS = 1, 4, 12, 13, 17, 20, 21
 _ZOMBIE = 5
+_PATH_MOST = 4_096
+"""PROC_PIDPATHINFO_MAXSIZE of <sys/proc_info.h>."""
 _KERN, _KERN_PROCARGS2 = 1, 49
 _NO_TERMINAL = 0xFFFFFFFF
 
@@ -64,3 +66,9 @@ class MacProcesses:
         count = int.from_bytes(text[:4], "little") if len(text) > 4 else 0
         words = text[4:].partition(b"\0")[2].lstrip(b"\0").split(b"\0")
         return [word.decode("utf-8", "replace") for word in words[:count]]
+
+    def program(self, pid: int) -> str:
+        """Return the path of a process's program, with its links resolved."""
+        buffer = ctypes.create_string_buffer(_PATH_MOST)
+        size = self._system.proc_pidpath(ctypes.c_int(pid), buffer, ctypes.c_uint32(_PATH_MOST))
+        return buffer.raw[: max(0, size)].decode("utf-8", "replace")
