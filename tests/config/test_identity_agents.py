@@ -166,3 +166,13 @@ def test_whatever_the_environment_says_the_name_is_valid(bad: str) -> None:
         holder = asker(env, "Runner.Worker" if "GITHUB_JOB" in env else "claude").holder
         assert checks.text(holder, "holder", 256) == holder
         assert holder.isprintable()
+
+
+@pytest.mark.parametrize("mark", agents.MARKS_OF_OTHERS)
+def test_an_agent_without_a_row_is_one_by_its_mark(mark: str) -> None:
+    name, _, value = mark.partition("=")
+    one = asker({name: value or "1"}, "harness")
+    assert (one.is_agent, one.layer) == (True, DESCENDED)
+    assert not asker({name: ""}, "harness").is_agent
+    assert not asker({name: value or "1"}, "tmux: server", "bash").is_agent
+    assert asker({name: "another"}, "harness").is_agent == (not value)

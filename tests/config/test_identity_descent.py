@@ -153,6 +153,7 @@ def test_two_background_sessions_of_one_daemon_are_two_agents(tree: Tree, daemon
     resumed = tree.add(50, many, "unknown", leads=True)
     named = asker(tree.command(resumed), CLAUDE_CODE_SESSION_ID="run-1")
     assert named.layer == NAMED, "the daemon confirms an id"
+    assert names(named.lineage) == ["leasehold", "unknown"], "and owns nothing, also above a worker that is unknown"
 
 
 def test_a_nested_agent_is_another_one_in_both_directions(tree: Tree) -> None:

@@ -81,13 +81,17 @@ class CommandIdentity:
         Its process proves it, also if its variables were cleared (sudo, `env -i`). Otherwise its variables do, unless
         they were left behind in a terminal multiplexer.
         """
-        from leasehold.config.identity.agents import MULTIPLEXERS, SYSTEMS  # noqa: PLC0415 (only for people's verbs)
+        from leasehold.config.identity.agents import (  # noqa: PLC0415 (only for people's verbs)
+            MARKS_OF_OTHERS,
+            MULTIPLEXERS,
+            SYSTEMS,
+        )
 
         is_told = any(
             self._env.get(variable)
             for system in SYSTEMS
             for variable in (*system.marks, *(group[0] for group in system.ids if len(group) == 1))
-        )
+        ) or any(_has(self._env, mark) for mark in MARKS_OF_OTHERS)
         return self.lineage.agent is not None or (is_told and self.lineage.end not in MULTIPLEXERS)
 
     def may_use(self, holder: str, layer: int, saved: str) -> bool:
@@ -175,6 +179,12 @@ def _named(env: Mapping[str, str], line: Lineage) -> tuple[System, str] | None:
         # The nearest agent is hidden from us. All ids together identify the innermost run.
         return known[0][0], "\0".join(id_ for _, id_ in known)
     return next((each for each in known if line.end in each[0].processes | each[0].listeners), None)
+
+
+def _has(env: Mapping[str, str], mark: str) -> bool:
+    """True if the environment has this variable, with this value if the mark names one."""
+    name, _, value = mark.partition("=")
+    return bool(env.get(name)) and value in ("", env[name])
 
 
 def _unique_id(system: System, env: Mapping[str, str]) -> str | None:

@@ -151,6 +151,18 @@ SYSTEMS = (
     ),
 )
 
+MARKS_OF_OTHERS = (
+    # Proposed to all agents by @vercel/detect-agent (2025); Crush sets it (charmbracelet/crush PR 2484, 2026-03-25)
+    "AI_AGENT",
+    # aaif-goose/goose PR 7017 (2026-02-06), vercel/vercel PR 15350 (2026-03-02); other values may be anybody's
+    *("AGENT=goose", "AGENT=amp", "AGENT=crush"),
+    # vercel/vercel PR 14635 (2026-01-15) and PR 15413 (2026)
+    *("AUGMENT_AGENT", "ANTIGRAVITY_AGENT"),
+    # Cursor's editor, for the commands of its agent: auth0/auth0-cli PR 1639 (2026-09-02)
+    "CURSOR_EXTENSION_HOST_ROLE=agent-exec",
+)
+"""Variables, some with a value, that agents without a row of their own set for their commands."""
+
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "mksh", "busybox", "nu", "pwsh", "tcsh", "csh"))
 INTERPRETERS = ("node", "bun", "deno", "python", "java", "MainThread")
 """Beginnings of the names of interpreters: the name of their script counts instead."""
