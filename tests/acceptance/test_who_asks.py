@@ -56,7 +56,7 @@ for each in [subprocess.Popen(["sh", "-c", script]) for script in sys.argv[1:]]:
 """
 """An agent whose calls run side by side. (Subshells of a shell under its name would be agents of their own.)"""
 RLOCK = "import os, sys, leasehold.cli.commands.rlock as it; sys.exit(it.main(sys.argv[1], sys.argv[2:], os.environ))"
-FAKES = ("claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
+FAKES = ("bwrap", "claude", "codex", "cron", "tmux", "Runner.Listener", "Runner.Worker", "gitlab-runner", "sudo")
 """Programs that are a shell under another name: that is how Leasehold sees them in the list of processes."""
 VERSIONED = "claude/versions/2.1.201"
 """A program whose name is its version."""
@@ -102,6 +102,10 @@ CONTESTS = {
     ),
     "marks left in a multiplexer": "tmux -c 'setsid sh turn.sh a & setsid sh turn.sh b & wait'",
     "two pid namespaces": (f"{APART} sh turn.sh a & {APART} sh turn.sh b & wait"),
+    "two agents in sandboxes": (
+        f"export FRESH=1; claude -c 'CLAUDE_CODE_SESSION_ID=1 {APART} bwrap turn.sh a' &"
+        f" claude -c 'CLAUDE_CODE_SESSION_ID=2 {APART} bwrap turn.sh b' & wait"
+    ),
     "a pid namespace and its host": (f"{APART} sh turn.sh a & sh turn.sh b & wait"),
 }
 
@@ -263,6 +267,10 @@ ALONE = {
     "Claude Code under the name of its version": (
         f'export CLAUDE_CODE_SESSION_ID=0f3c91d2; {VERSIONED} -c \'setsid -w sh -c "leasehold acquire $NAME";'
         ' setsid -w sh -c "leasehold release $NAME"; exit $?\''
+    ),
+    "the calls of an agent, each in a sandbox of its own": (
+        f'export CLAUDE_CODE_SESSION_ID=0f3c91d2; claude -c \'{APART} bwrap -c "leasehold acquire $NAME; true";'
+        f' {APART} bwrap -c "leasehold renew $NAME; true" && leasehold release $NAME; exit $?\''
     ),
     "the steps of a job": (
         'export CI_JOB_ID=7 GITLAB_CI=true; gitlab-runner -c \'setsid -w sh -c "leasehold acquire $NAME";'

@@ -100,7 +100,10 @@ def test_where_the_agent_may_be_hidden_its_id_counts_unless_a_multiplexer_is_bet
     inside.end(1)
     sh = inside.add(7, 0, "sh", leads=True)
     assert CommandIdentity(None, row.env, inside.command(sh)).holder.startswith(row.begins)
-    tmux = inside.add(9, inside.add(8, 0, "tmux: server", leads=True), "zsh", leads=True)
+    for first in ("bwrap", "apply-seccomp", "tini"):
+        init = inside.add(1, 0, first, leads=True)
+        assert CommandIdentity(None, row.env, inside.command(inside.add(2, init, "bash"))).layer == NAMED, first
+    tmux = inside.add(9, inside.add(8, 1, "tmux: server", leads=True), "zsh", leads=True)
     assert CommandIdentity(None, row.env, inside.command(tmux)).layer == DESCENDED
 
 
@@ -126,6 +129,15 @@ def test_nested_agents_that_are_hidden_are_told_apart_from_their_parent() -> Non
     line = tree.command(tree.add(7, 0, "sh", leads=True))
     outer = CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A}, line).holder
     assert outer != CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A, "CODEX_THREAD_ID": B}, line).holder
+
+
+def test_an_agent_that_is_the_first_process_of_a_container_hides_nobody() -> None:
+    tree = Tree(CONTAINER)
+    tree.add(1, 0, "gemini", leads=True)
+    line = tree.command(tree.add(7, 1, "sh", leads=True))
+    assert CommandIdentity(None, {"CLAUDE_CODE_SESSION_ID": A}, line).layer == DESCENDED, (
+        "its parent's id is not its own"
+    )
 
 
 def test_a_name_that_was_given_comes_first() -> None:

@@ -78,6 +78,13 @@ ASKING = (
         (DESCENT, "-k", "version_for_a_name"),
     ),
     Mutant(
+        "an agent in a sandbox is unknown",
+        "config/identity/descent.py",
+        "    is_cut = is_inside if end else not (parent == 0 and view.is_whole)\n",
+        "    is_cut = not is_inside and not end and not (parent == 0 and view.is_whole)\n",
+        ("tests/config/test_identity_agents.py", "-k", "may_be_hidden and claude"),
+    ),
+    Mutant(
         "an id that outlived its agent names a command",
         "config/identity/__init__.py",
         "    return next((each for each in known if line.end in each[0].processes | each[0].listeners), None)\n",

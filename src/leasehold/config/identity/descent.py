@@ -20,6 +20,7 @@ from leasehold.config.identity.agents import (
     CARRIERS,
     DAEMONS,
     INTERPRETERS,
+    MULTIPLEXERS,
     NOBODY,
     OF_MANY,
     OF_ONE_RUN,
@@ -142,7 +143,9 @@ def trace(pid: int, view: ProcessTable) -> Lineage:
             end = process.name
             break
         parent = process.parent
-    is_cut = not end and not (parent == 0 and view.is_whole)
+    # The first process of a container, or of an agent's sandbox, hides who started it.
+    is_inside = parent == 1 and not view.is_whole and end not in MULTIPLEXERS | OF_ONE_RUN
+    is_cut = is_inside if end else not (parent == 0 and view.is_whole)
     above = frozenset((each.pid, each.start) for each in line)
     return Lineage(view, _owners(line, is_agent=end in OF_ONE_RUN and bool(line)), above, end, is_cut)
 
