@@ -34,6 +34,7 @@ BESIDE = {
 }
 """Pages outside `docs/`, with their place on the site."""
 ORIGINS = {target: origin for origin, target in BESIDE.items()}
+SEARCH_AS_A_FILE = "javascripts/iframe-worker.js"
 FENCED = re.compile(r"(^ *```.*?^ *```)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 ENTRY = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
@@ -49,7 +50,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def menu() -> list[Any]:
     """Return the menu: every page of the index below the heading under which it stands."""
-    sections: dict[str, list[Any]] = {"Start": [{"Leasehold": "index.md"}]}
+    sections: dict[str, list[Any]] = {"Start": [{"All pages": "index.md"}, {"README": BESIDE["README.md"]}]}
     section = "Project"
     for line in (DOCS / "index.md").read_text(encoding="utf-8").splitlines():
         section = line[3:] if line.startswith("## ") else section
@@ -58,7 +59,7 @@ def menu() -> list[Any]:
             entries += [{title: path} for title, path in ENTRY.findall(line) if not path.startswith("..")]
     sections["Reference"] += list(tables.pages())
     sections["Decisions"] = [path.relative_to(DOCS).as_posix() for path in sorted((DOCS / "adr").glob("0*.md"))]
-    sections["Project"] = list(BESIDE.values())
+    sections["Project"] = [target for origin, target in BESIDE.items() if origin != "README.md"]
     return [{name: entries} for name, entries in sections.items()]
 
 
@@ -68,6 +69,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, path, content=text))
     for origin, target in BESIDE.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / origin)))
+    files.append(
+        File.generated(config, SEARCH_AS_A_FILE, abs_src_path=str(Path(__file__).with_name("iframe-worker.js")))
+    )
     for path in sorted({found for page in files.documentation_pages() for found in _linked(page)}):
         files.append(File.generated(config, f"source/{path}", abs_src_path=str(ROOT / path)))
     return files
@@ -127,20 +131,26 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Write the texts for language models: an index of all pages, and all of them in one file."""
     site = Path(config.site_dir)
     pages = dict(_sources())
-    lines = [
-        "# Leasehold",
-        "",
-        "> A lock service for agents: leases with fences, fair queues and deadlock detection.",
-        "",
-    ]
     for path, text in pages.items():
-        title, first = summary(text)
-        lines.append(f"- [{title}]({path}): {first}")
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text, encoding="utf-8")
-    (site / FOR_MODELS).write_text("\n".join((*lines, "")), encoding="utf-8")
+    (site / FOR_MODELS).write_text(index_for_models(pages), encoding="utf-8")
     whole = "\n\n".join(f"<!-- {path} -->\n\n{text.strip()}" for path, text in pages.items())
     (site / FOR_MODELS_WHOLE).write_text(f"{whole}\n", encoding="utf-8")
+
+
+def index_for_models(pages: dict[str, str]) -> str:
+    """Return the index of all pages in the form of llmstxt.org, whose last section is what a short context can skip."""
+    lines = ["# Leasehold", "", "> A lock service for agents: leases with fences, fair queues and deadlock detection."]
+    last = "Decisions"
+    for section in sorted(menu(), key=lambda each: last in each):
+        for name, entries in section.items():
+            lines += ["", f"## {'Optional' if name == last else name}", ""]
+            for entry in entries:
+                path = entry if isinstance(entry, str) else next(iter(entry.values()))
+                title, first = summary(pages[path])
+                lines.append(f"- [{title}]({path}): {first}")
+    return "\n".join((*lines, ""))
 
 
 def _sources() -> list[tuple[str, str]]:
@@ -155,7 +165,9 @@ def summary(text: str) -> tuple[str, str]:
     """Return the title of a page and the first sentence of its first paragraph."""
     title = next(line[2:] for line in text.splitlines() if line.startswith("# "))
     paragraphs = [
-        part for part in FENCED.sub("", text).split("\n\n") if part.strip() and not part.startswith(("#", "!"))
+        part
+        for part in FENCED.sub("", text).split("\n\n")
+        if part.strip() and not part.lstrip().startswith(("#", "!", "|", "<!--", "Status:", "**Status:**"))
     ]
-    plain = LINK.sub(r"\2", " ".join(paragraphs[0].split())) if paragraphs else ""
+    plain = LINK.sub(r"\2", " ".join(paragraphs[0].removeprefix("**Context.**").split())) if paragraphs else ""
     return title, re.split(r"(?<=[.?])\s", plain)[0]

@@ -18,6 +18,7 @@ from leasehold.requests.lookups import EVENT_KINDS
 from leasehold.server.api.problems import STATUS
 from leasehold.server.ops.metrics import COUNTED
 from leasehold.wire import table, vocabulary
+from tests.kit.browsing import PATIENCE_MS, Watch, chromium
 from tests.kit.shell import PATIENCE, ROOT, SOURCE
 from tests.project.test_docs import error_codes
 
@@ -65,6 +66,26 @@ def test_the_search_works_without_a_network(site: Path) -> None:
     assert any("fence" in each["text"] for each in index["docs"])
     assert (site / "search" / "search_index.js").exists(), "a page opened as a file may not fetch JSON"
     assert "fonts.googleapis.com" not in (site / "index.html").read_text()
+
+
+def test_a_page_that_is_opened_as_a_file_finds_words_and_fetches_nothing(site: Path) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        watch = Watch(page, "file://")
+        page.goto((site / "explanation" / "reliability.html").as_uri())
+        page.locator(".md-search__input").first.click()
+        page.keyboard.type("paused")
+        page.locator(".md-search-result__item").first.wait_for(timeout=PATIENCE_MS)
+        assert watch.elsewhere == []
+        assert watch.errors == []
+
+
+def test_language_models_get_the_guides_before_the_decisions(site: Path) -> None:
+    index = (site / "llms.txt").read_text()
+    sections = [line[3:] for line in index.splitlines() if line.startswith("## ")]
+    assert sections == ["Start", "Tutorials", "How-to", "Reference", "Explanation", "Project", "Optional"]
+    assert "(adr/0001-pure-rules.md)" in index.partition("## Optional")[2]
+    assert [line for line in index.splitlines() if "Status:" in line or "| ---" in line] == []
 
 
 def test_language_models_find_every_page(site: Path) -> None:
