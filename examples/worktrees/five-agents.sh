@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Five agents in five worktrees of one repository, each of which adds a line to the same file and merges it.
-# Without the lease, their merges would conflict. Run it in an empty directory.
+# Five agents in five worktrees of one repository, each with a port of its own. Each adds a line to the same file and
+# merges it; without the lease, their merges would conflict. Run it in an empty directory.
 set -euo pipefail
 
 if [ "${1-}" = work ]; then # what one agent does while it holds the lease
   git merge --quiet --ff-only main
-  echo "- from agent $2" >> notes.md
-  git commit --quiet --all --message "agent $2"
-  git -C ../project merge --quiet --ff-only "agent-$2"
+  echo "- from $LEASEHOLD_HOLDER on port $PORT" >> notes.md
+  git commit --quiet --all --message "$LEASEHOLD_HOLDER"
+  git -C ../project merge --quiet --ff-only "$LEASEHOLD_HOLDER"
   exit
 fi
 
@@ -21,10 +21,21 @@ git add notes.md
 git commit --quiet --message "begin"
 
 for number in 1 2 3 4 5; do
-  git worktree add --quiet "../agent-$number" -b "agent-$number"
+  leasehold worktree add "agent-$number" --value PORT=pool://ports/3000-3099 > ../agents.txt
+done
+leasehold worktree list
+
+for number in 1 2 3 4 5; do
   # All worktrees share the locks of the repository, so one agent at a time does its work.
-  (cd "../agent-$number" && leasehold run path:notes.md --holder "agent-$number" --wait 10m -- bash "$script" work "$number") &
+  (
+    cd "../project-agent-$number"
+    eval "$(leasehold worktree env)"
+    leasehold run path:notes.md --wait 10m -- bash "$script" work
+  ) &
 done
 wait
 
+for number in 1 2 3 4 5; do
+  leasehold worktree remove "agent-$number" >> ../agents.txt
+done
 cat notes.md

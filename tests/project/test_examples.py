@@ -67,8 +67,34 @@ def test_a_fleet_does_each_issue_once(shell: Shell) -> None:
 
 def test_five_agents_in_five_worktrees_take_turns(shell: Shell) -> None:
     said = printed(typed(shell, "bash", EXAMPLES / "worktrees" / "five-agents.sh"))
-    assert sorted(re.findall(r"^- from agent (\d)$", said, re.MULTILINE)) == ["1", "2", "3", "4", "5"], said
+    notes = [(f"agent-{number}", str(2_999 + number)) for number in range(1, 6)]
+    assert sorted(re.findall(r"^- from (\S+) on port (\d+)$", said, re.MULTILINE)) == notes, said
     assert said.rstrip().splitlines()[-6] == "# Notes"
+    assert not list(shell.home.glob("project-*")), "they are removed"
+
+
+@pytest.mark.parametrize("client", ["stand-in", "terraform"])
+def test_terraform_applies_wait_for_their_turn(shell: Shell, client: str) -> None:
+    env = _path(shell)
+    if client == "stand-in":
+        script = shell.home / "bin" / "terraform"
+        alone = 'mkdir alone 2>/dev/null || exit 1\necho "$@" >> said.txt\nrmdir alone\n'
+        script.write_text(f'#!/bin/sh\n[ "$1" = apply ] || exit 0\n{alone}')
+        script.chmod(0o755)
+    elif shutil.which("terraform") is None:
+        pytest.skip("NOT RUN: terraform is not installed: https://developer.hashicorp.com/terraform/install")
+    project = shell.home / "network"
+    shutil.copytree(EXAMPLES / "terraform", project)
+    words = ("sh", "-c", 'cd "$0" && exec ./apply.sh "$1"', project)
+    both = [typed(shell, *words, change, CHECKPOINT_DISABLE="1", PATH=env["PATH"]) for change in ("one", "two")]
+    said = "".join(map(printed, both))
+    if client == "terraform":
+        assert said.count("Apply complete!") == 2, said
+    else:
+        applied = [line for line in (project / "said.txt").read_text().splitlines() if line.startswith("apply")]
+        assert sorted(applied) == [
+            f"apply -auto-approve -input=false -lock=false -var change={n}" for n in ("one", "two")
+        ]
 
 
 def test_a_flow_acquires_and_releases_in_steps(shell: Shell) -> None:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -96,6 +102,7 @@ def test_a_holder_that_is_no_terraform_has_lock_info_too(server: Running) -> Non
     refused = ask(server, "LOCK", BOBS)
     assert refused.status == 423
     assert refused.json["ID"].startswith("l1-")
+    assert refused.json["ID"].endswith(" (coder-1: migrating by hand)")
     assert (refused.json["Who"], refused.json["Info"]) == ("coder-1", "migrating by hand")
     assert set(refused.json) == set(BOBS)
 
@@ -130,3 +137,128 @@ def test_a_page_of_another_origin_locks_nothing(server: Running) -> None:
     refused = server.ask("LOCK", STATE, ADAS, Origin="http://evil.example")
     assert refused.status == 403
     assert server.holders(RESOURCE) == []
+
+
+class States(BaseHTTPRequestHandler):
+    """A place for states that knows nothing of locks."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def do_GET(self) -> None:
+        state = self.kept.get(self.path)
+        self.send_response(404 if state is None else 200)
+        self.send_header("Content-Length", str(len(state or b"")))
+        self.end_headers()
+        self.wfile.write(state or b"")
+
+    def do_POST(self) -> None:
+        self.kept[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Workspace:
+    """One checkout of a configuration, and the real client in it."""
+
+    def __init__(self, folder: Path, state: str, lock: str) -> None:
+        self.folder = folder
+        folder.mkdir()
+        backend = f'address = "{state}"\nlock_address = "{lock}"\nunlock_address = "{lock}"\nretry_max = 0\n'
+        wait = 'provisioner "local-exec" {\n command = "touch begun; while [ ! -e go ]; do sleep 0.05; done"\n}\n'
+        (folder / "main.tf").write_text(
+            f'terraform {{\n backend "http" {{\n{backend}}}\n}}\nresource "terraform_data" "network" {{\n{wait}}}\n'
+        )
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.env = {**kept, "HOME": str(folder), "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1", "USER": "ada"}
+        assert self.ask("init", "-input=false").returncode == 0
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["terraform", *words, "-no-color"],
+            cwd=self.folder,
+            env=self.env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        running = self.start(*words)
+        said = running.communicate(timeout=120)[0]
+        return subprocess.CompletedProcess(words, running.returncode, said)
+
+    def apply(self) -> subprocess.Popen[str]:
+        """Start an apply, and return once it is under way and holds the lock."""
+        (self.folder / "begun").unlink(missing_ok=True)
+        running = self.start("apply", "-auto-approve", "-input=false")
+        until(lambda: (self.folder / "begun").exists() or running.poll() is not None)
+        return running
+
+
+@pytest.fixture
+def states() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), States) as server:
+        States.kept.clear()
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(
+    shutil.which("terraform") is None,
+    reason="NOT RUN: terraform is not installed: https://developer.hashicorp.com/terraform/install",
+)
+def test_the_real_client_locks_is_refused_forces_and_finds_a_crash_closed(
+    server: Running, states: str, tmp_path: Path
+) -> None:
+    lock = f"{server.url}{STATE}"
+    ada, bob = (Workspace(tmp_path / name, f"{states}/network", lock) for name in ("ada", "bob"))
+    applying = ada.apply()
+    refused = bob.ask("plan", "-input=false")
+    assert (refused.returncode, "Error acquiring the state lock" in refused.stdout) == (1, True), refused.stdout
+    id_ = server.get(f"inspect?resource={RESOURCE}").json["leases"][0]["context"]["ID"]
+    assert f"HTTP remote state already locked: ID={id_}" in refused.stdout.replace("\n", " ").replace("  ", " ")
+    (ada.folder / "go").touch()
+    said = applying.communicate(timeout=120)[0]
+    assert "Apply complete! Resources: 1 added" in said, said
+    assert server.holders(RESOURCE) == []
+
+    (ada.folder / "go").unlink()
+    ada.ask("taint", "terraform_data.network")
+    applying = ada.apply()
+    id_ = server.get(f"inspect?resource={RESOURCE}").json["leases"][0]["context"]["ID"]
+    forced = bob.ask("force-unlock", "-force", id_)
+    assert forced.returncode == 0, forced.stdout
+    assert server.holders(RESOURCE) == []
+    (ada.folder / "go").touch()
+    late = applying.communicate(timeout=120)[0]
+    assert "Error releasing the state lock" in late, late
+
+
+@pytest.mark.skipif(
+    shutil.which("terraform") is None,
+    reason="NOT RUN: terraform is not installed: https://developer.hashicorp.com/terraform/install",
+)
+def test_a_crash_of_the_real_client_closes_its_state_until_a_person_opens_it(
+    server: Running, states: str, tmp_path: Path
+) -> None:
+    lock = f"{server.url}{STATE}"
+    ada = Workspace(tmp_path / "ada", f"{states}/network", f"{lock}?ttl=8s")
+    bob = Workspace(tmp_path / "bob", f"{states}/network", lock)
+    applying = ada.apply()
+    os.killpg(applying.pid, signal.SIGKILL)
+    applying.communicate()
+    until(lambda: server.get(f"inspect?resource={RESOURCE}").json["closed"])
+    refused = bob.ask("plan", "-input=false")
+    assert (refused.returncode, "ended uncleanly" in refused.stdout) == (1, True), refused.stdout
+    with leasehold.connect(server.url) as locks:
+        assert locks.clear(RESOURCE, by="ops", reason="the apply had ended")
+    (bob.folder / "go").touch()
+    assert bob.ask("apply", "-auto-approve", "-input=false").returncode == 0

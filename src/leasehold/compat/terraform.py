@@ -106,12 +106,15 @@ def _info_of(lease: Lease) -> Json | None:
 
 
 def _made_up(lock: TerraformLock, blocker: Blocker) -> Json:
+    """Return lock info whose ID has the reason, too: a refused client shows nothing else of it (Terraform 1.11)."""
     info = blocker.reason or ""
+    why = f"{blocker.holder}: {info}" if info else blocker.holder
     if blocker.state in ("grace", "quarantined"):
+        why = f"closed, as {blocker.holder} ended uncleanly"
         ends = "until it is cleared" if blocker.until_us == FOREVER else "for a while"
         info = f"the last lock ended uncleanly, so the state is closed {ends}: look at it, then leasehold clear"
     return {
-        "ID": blocker.lease,
+        "ID": f"{blocker.lease} ({_line(why)})",
         "Operation": blocker.name or blocker.state,
         "Info": info,
         "Who": blocker.holder,
