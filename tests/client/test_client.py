@@ -428,6 +428,18 @@ def test_a_caller_says_how_long_to_go_on_while_nobody_answers() -> None:
     assert (next(undoing).path, silent.time_out) == ("/v1/cancel", 2.0)
 
 
+def test_what_always_answers_something_else_is_given_up_in_time() -> None:
+    """Such as a proxy's page of JSON: it is there, but no server of ours is."""
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a"}), 0.0, patience=10.0)
+    now = 100.0
+    while now < 109.999:
+        now += one.answered(200, {"ok": True}, None, now).pause
+    assert now == pytest.approx(110.0)
+    with pytest.raises(Unreachable, match="cannot be understood"):
+        one.answered(200, {"ok": True}, None, now)
+    assert one.undo() is not None
+
+
 @pytest.mark.parametrize("timeout", [0.2, "200ms", timedelta(milliseconds=200)])
 def test_connect_takes_a_timeout(timeout: Any) -> None:  # noqa: ANN401 (three ways to say it)
     with (

@@ -146,6 +146,7 @@ class PendingCall:
 
     def answered(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
         """Return the outcome, or the next request."""
+        unheard_since = self._unheard_since
         self._is_there, self._silences, self._unheard_since = True, 0, None
         if self.next is _ANYBODY:  # any answer shows that a server is there
             self._prepare(now)
@@ -160,6 +161,7 @@ class PendingCall:
         except _UNREADABLE as error:
             why = NoServer(status, f"its answer to {self._verb} cannot be understood")
             why.__cause__ = error
+            self._unheard_since = unheard_since  # no server was heard: something else may answer there for ever
             return self.failed(why, now)
 
     def _understood(self, status: int, body: dict[str, Any], retry_after: float | None, now: float) -> Any | Resend:  # noqa: ANN401
