@@ -101,6 +101,8 @@ EVENTS = {
     "trespass": "An agent changed a file that another one holds.",
     "extended": "An admin gave the holder of a lease more time.",
     "noted": "A note was left on a resource, or removed.",
+    "planned": "An agent announced what it is about to touch.",
+    "plan_ended": "A plan ended; `detail.reason` says why: released, replaced, leased, expired, or with its session.",
     "session_started": "A session began.",
     "session_ended": "A session ended, with all of its leases.",
     "key_created": "A key was created.",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Held,
         Lost,
         Noted,
+        Planned,
         Refused,
         Released,
         Renewed,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         TrespassReported,
         Updated,
     )
+    from leasehold.domain.plans import Overlap, Plan
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
     from leasehold.errors import (
         Closed,
@@ -111,6 +113,7 @@ _WHERE = {
         "Held",
         "Lost",
         "Noted",
+        "Planned",
         "Refused",
         "Released",
         "Renewed",
@@ -119,6 +122,7 @@ _WHERE = {
         "TrespassReported",
         "Updated",
     ),
+    "domain.plans": ("Overlap", "Plan"),
     "domain.sessions": (
         "Session",
         "SessionEnded",
@@ -156,6 +160,9 @@ __all__ = [
     "NotAcquired",
     "Noted",
     "OutcomeUnknown",
+    "Overlap",
+    "Plan",
+    "Planned",
     "Queue",
     "Refused",
     "Released",

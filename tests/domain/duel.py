@@ -11,6 +11,7 @@ from leasehold.domain import entries, keys, leases, outcomes, sessions, timestam
 from leasehold.requests import checks
 from leasehold.testing.asking import asking
 from leasehold.testing.world import World
+from tests.domain.duel_plans import PlansOfDuel
 from tests.domain.oracle import EITHER, Oracle
 from tests.domain.oracle_nouns import Answer, Lease, Told, Waiter, Want, Who, clash, counts_against
 
@@ -41,6 +42,7 @@ class Duel:
         self.ids: dict[Lease, str] = {}
         self.places: dict[Waiter, str] = {}
         self.asks: dict[Waiter, entries.LeaseRequest] = {}
+        self.plans = PlansOfDuel(self)
         self.tokens = 0
         self.highest = 0
         self.agree = True
@@ -68,7 +70,7 @@ class Duel:
         """From now on the other engine asks."""
         self.oracle.engine = "far" if self.oracle.engine == "near" else "near"
 
-    def _both(self, command: c.Command, ask_oracle: Callable[[Outcome], Answer]) -> Answer:
+    def both(self, command: c.Command, ask_oracle: Callable[[Outcome], Answer]) -> Answer:
         """The command to the rules as things are, to the oracle with everything that is due done before."""
         self._notice_choices()
         self.agree = False
@@ -183,7 +185,7 @@ class Duel:
                 self.asks[answer.waiter] = command.ask
             return answer
 
-        return self._both(command, ask_oracle)
+        return self.both(command, ask_oracle)
 
     @staticmethod
     def _matters(waiter: Waiter, who: Who, want: Want, priority: int) -> bool:
@@ -202,7 +204,7 @@ class Duel:
         admin: bool = False,
         ttl: int | None = None,
     ) -> Answer:
-        return self._both(
+        return self.both(
             c.Renew(self.ids[lease], proof(token, secret_of, admin), ttl),
             lambda _: self.oracle.renew(lease, token, secret_of, admin, ttl),
         )
@@ -210,7 +212,7 @@ class Duel:
     def release(
         self, lease: Lease, token: str | None = None, secret_of: str | None = None, admin: bool = False
     ) -> Answer:
-        return self._both(
+        return self.both(
             c.Release(self.ids[lease], proof(token, secret_of, admin)),
             lambda _: self.oracle.release(lease, token, secret_of, admin),
         )
@@ -218,7 +220,7 @@ class Duel:
     def update(self, lease: Lease, token: str, context: dict[str, int], merge: bool) -> Answer:
         written = checks.context_text(context)
         assert written is not None
-        return self._both(
+        return self.both(
             c.Update(self.ids[lease], proof(token), written, merge),
             lambda _: self.oracle.update(lease, token, context, merge),
         )
@@ -226,7 +228,7 @@ class Duel:
     def unknown_lease(self, kind: type[c.Renew | c.Release]) -> None:
         """Somebody made up the id of a lease that is still to come."""
         id_ = keys.lease_id(self.world.fence + 100, keys.node(SPACE, "path:src"))
-        self._both(kind(id_, proof("made up")), lambda _: Answer("Refused", "not_found"))
+        self.both(kind(id_, proof("made up")), lambda _: Answer("Refused", "not_found"))
 
     def _notice(self) -> None:
         """Everybody notices what is due, because it matters to this command whether those who wait were served before.
@@ -247,20 +249,20 @@ class Duel:
     ) -> Answer:
         self._notice()
         key = keys.request(keys.actor(SPACE, who.holder, who.session), request, who.holder)
-        return self._both(
+        return self.both(
             c.Cancel(request=key, proof=proof(token, secret_of, admin)),
             lambda _: self.oracle.cancel(who, request, token, secret_of, admin),
         )
 
     def cancel_waiter(self, waiter: Waiter) -> Answer:
         self._notice()
-        return self._both(c.Cancel(waiter=self.places[waiter]), lambda _: self.oracle.cancel_waiter(waiter))
+        return self.both(c.Cancel(waiter=self.places[waiter]), lambda _: self.oracle.cancel_waiter(waiter))
 
     def give_up(self, thing: Lease | Waiter, token: str) -> Answer:
         """Nobody is left who asked for this with this token."""
         self._notice()
         id_ = self.ids[thing] if isinstance(thing, Lease) else self.places[thing]
-        return self._both(c.GiveUp(id_, keys.secret_hash(token)), lambda _: self.oracle.give_up(thing, token))
+        return self.both(c.GiveUp(id_, keys.secret_hash(token)), lambda _: self.oracle.give_up(thing, token))
 
     def check(self, waiter: Waiter) -> None:
         """The engine that waits asks how the wait stands."""
@@ -269,7 +271,7 @@ class Duel:
         self._notice_choices()
         was = waiter.state
         command = c.Check(self.places[waiter], self.asks[waiter])
-        self._both(command, lambda _: self.oracle.check(waiter, is_news=was == "waiting"))
+        self.both(command, lambda _: self.oracle.check(waiter, is_news=was == "waiting"))
         self.oracle.engine = before
 
     def start_session(self, who: Who, ttl: int, *, secret_of: str | None = None, by: str | None = None) -> Answer:
@@ -279,13 +281,13 @@ class Duel:
         secret = keys.secret_hash(credential(secret_of or who.session).rpartition(".")[2])
         command = c.StartSession(actor, SPACE, who.session, by or who.holder, secret, ttl)
         entitled = secret_of is None and by is None
-        return self._both(command, lambda _: self.oracle.start_session(who, ttl, entitled))
+        return self.both(command, lambda _: self.oracle.start_session(who, ttl, entitled))
 
     def renew_session(self, who: Who, entitled: bool = True) -> Answer:
         assert who.session is not None
         name = who.session
         command = c.RenewSession(keys.actor(SPACE, who.holder, name), proof(secret_of=name if entitled else "other"))
-        return self._both(command, lambda _: self.oracle.renew_session(name, entitled))
+        return self.both(command, lambda _: self.oracle.renew_session(name, entitled))
 
     def end_session(self, who: Who, entitled: bool = True) -> Answer:
         self._notice()
@@ -293,28 +295,28 @@ class Duel:
         name = who.session
         shown = proof(secret_of=name if entitled else "other")
         command = c.EndSession(keys.actor(SPACE, who.holder, name), name, shown)
-        return self._both(command, lambda _: self.oracle.end_session(name, entitled))
+        return self.both(command, lambda _: self.oracle.end_session(name, entitled))
 
     def force_lease(self, lease: Lease) -> Answer:
         command = c.Force("ops", "stuck", lease=self.ids[lease])
-        return self._both(command, lambda _: self.oracle.force_lease(lease, "ops", "stuck"))
+        return self.both(command, lambda _: self.oracle.force_lease(lease, "ops", "stuck"))
 
     def force_resource(self, resource: str) -> Answer:
         self._notice()
         command = c.Force("ops", "stuck", node=own_node(resource), resource=resource)
-        return self._both(command, lambda _: self.oracle.force_resource(resource, "ops", "stuck"))
+        return self.both(command, lambda _: self.oracle.force_resource(resource, "ops", "stuck"))
 
     def steal(self, who: Who, want: Want) -> Answer:
         self._notice()
         token, command = self._command(who, want)
-        return self._both(
+        return self.both(
             c.Steal("ops", "urgent", command),
             lambda _: self.oracle.steal(who, want, token, "ops", "urgent"),
         )
 
     def clear(self, resource: str) -> Answer:
         command = c.Clear("ops", "looked after", SPACE, resource, own_node(resource))
-        return self._both(command, lambda _: self.oracle.clear(resource))
+        return self.both(command, lambda _: self.oracle.clear(resource))
 
     # ----------------------------------------------------------------------------------------- what was answered
 
@@ -373,6 +375,7 @@ class Duel:
         self._compare_leases()
         self._compare_queues()
         self._compare_actors()
+        self.plans.compare()
         self._nobody_holds_against_another()
         self.agree = True
 
@@ -461,6 +464,8 @@ class Duel:
             ours[_actor(waiter.who), self.places[waiter]] += 1
         for wish in self.oracle.wishes:
             ours[_actor(wish.who), ("wish", wish.deadline)] += 1
+        for plan in self.oracle.plans.all:
+            ours[_actor(plan.who), self.plans.ids[plan]] += 1
         for session in self.oracle.sessions.values():
             ours[_actor(session.who), ("session", session.expires_at)] += 1
         theirs = Counter(
@@ -503,6 +508,8 @@ class Duel:
                 self.cancel_waiter(waiter)
         for lease in self.oracle.live():
             self.release(lease, admin=True)
+        for plan in list(self.oracle.plans.all):
+            self.plans.release(plan, admin=True)
         self.oracle.wishes.clear()
         for lease in self.oracle.closed():
             self.world.do(c.Clear("ops", "over", SPACE, lease.resources[0], own_node(lease.resources[0])))
@@ -547,7 +554,8 @@ def detail_of(outcome: Outcome) -> str | bool | None:
 
 
 def _event(event: Event) -> tuple[object, ...]:
-    return (event.kind, event.lease or (event.holder, event.session))
+    is_of_plan = event.kind in ("planned", "plan_ended")
+    return (event.kind, (event.holder, event.session) if is_of_plan else event.lease or (event.holder, event.session))
 
 
 def _seen(lease: Lease) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ from tests.domain.oracle_nouns import (
     lies_in,
     touches,
 )
+from tests.domain.oracle_plans import Plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ class Oracle:
         self.wishes: list[Waiter] = []
         self.sessions: dict[str, Session] = {}
         self.requests: dict[tuple[str, str], Request] = {}
+        self.plans = Plans(self)
         self.told: list[Told] = []
         self.served: list[Waiter] = []
         """Who was given what it waited for, since somebody last looked."""
@@ -82,9 +84,10 @@ class Oracle:
             | {lease.closed_until for lease in self.closed() if lease.closed_until != NEVER}
             | {one.deadline for one in (*self.queue(), *self.wishes)}
             | {session.expires_at for session in self.sessions.values()}
+            | {plan.expires_at for plan in self.plans.all}
         )
 
-    def _tell(self, kind: str, who: Who, lease: Lease | None = None) -> None:
+    def tell(self, kind: str, who: Who, lease: Lease | None = None) -> None:
         self.told.append(Told(kind, who.holder, who.session, lease))
 
     def _number(self) -> int:
@@ -99,10 +102,11 @@ class Oracle:
         for name, session in list(self.sessions.items()):
             if session.expires_at <= now:
                 self._session_gone(name)
+        self.plans.settle()
         for waiter in self.queue():
             if waiter.deadline <= now:
                 waiter.state = "timeout"
-                self._tell("timeout", waiter.who)
+                self.tell("timeout", waiter.who)
         for lease in self.live():
             if lease.expires_at <= now:
                 self._lapse(lease)
@@ -115,9 +119,9 @@ class Oracle:
             # Nobody ever knew of it: nothing can have been left half done, and a retry is a new request.
             lease.state, lease.reason = "gone", "released"
             self.requests = {key: each for key, each in self.requests.items() if each.became is not lease}
-            self._tell("cancelled", lease.who, lease)
+            self.tell("cancelled", lease.who, lease)
         else:
-            self._tell("expired", lease.who, lease)
+            self.tell("expired", lease.who, lease)
             self._unclean(lease, "expired", lease.expires_at)
 
     def _unclean(self, lease: Lease, reason: str, at: int) -> None:
@@ -125,7 +129,7 @@ class Oracle:
         lease.closed_until = NEVER if lease.want.quarantine else at + lease.want.grace
         lease.state = "closed" if lease.closed_until > self.now else "gone"
         if lease.closed_until == NEVER:
-            self._tell("quarantined", lease.who, lease)
+            self.tell("quarantined", lease.who, lease)
 
     def _open_what_was_closed(self) -> None:
         for lease in self.closed():
@@ -137,9 +141,10 @@ class Oracle:
         for waiter in self.queue():
             if waiter.who.actor == session.who.actor:
                 waiter.state = "cancelled"
-                self._tell("cancelled" if waiter.deadline > self.now else EITHER, waiter.who)
+                self.tell("cancelled" if waiter.deadline > self.now else EITHER, waiter.who)
         self._drop_wish(session.who)
-        self._tell("session_ended", session.who)
+        self.plans.session_gone(session.who)
+        self.tell("session_ended", session.who)
 
     def _serve(self) -> None:
         """Until nobody else can be served.
@@ -162,6 +167,7 @@ class Oracle:
             return waiter.state == "waiting" and self._send_back(waiter)
         waiter.state = "granted"
         waiter.lease = self._grant(waiter.who, waiter.want, option, waiter.tokens)
+        self.plans.take_out(waiter.who, waiter.shown, option)
         if waiter.engine != self.engine:
             waiter.lease.ticket = waiter
             waiter.lease.expires_at = min(waiter.lease.expires_at, self.now + PICK_UP)
@@ -178,7 +184,7 @@ class Oracle:
             return False
         waiter.state = "left"
         self.requests = {key: each for key, each in self.requests.items() if each.became is not waiter}
-        self._tell("cancelled", waiter.who)
+        self.tell("cancelled", waiter.who)
         return True
 
     # ---------------------------------------------------------------------------------------- what is one's own
@@ -218,7 +224,7 @@ class Oracle:
         lease = Lease(self._number(), who, want, option, self.now, self._expiry(who, want.ttl), set(tokens))
         self.leases.append(lease)
         self._drop_wish(who)
-        self._tell("granted", who, lease)
+        self.tell("granted", who, lease)
         return lease
 
     def _expiry(self, who: Who, ttl: int) -> int:
@@ -279,7 +285,7 @@ class Oracle:
             known.became.tokens.add(token)
             known.became.deadline = self.now + wait
             known.became.engine = self.engine
-            self._tell("queued", known.became.who)
+            self.tell("queued", known.became.who)
             return Answer("Queued", waiter=known.became)
         dropped = isinstance(known.became, Waiter) and known.became.state == "left"
         return None if dropped else Answer("Refused", "spent")
@@ -294,7 +300,9 @@ class Oracle:
         ahead = [one for one in self.queue() if one.order < asked.order]
         for option in asked.want.options:
             if self._is_free(option, asked.want, ahead):
-                return Answer("Granted", True, self._grant(asked.who, asked.want, option, asked.tokens))
+                lease = self._grant(asked.who, asked.want, option, asked.tokens)
+                self.plans.take_out(asked.who, asked.shown, option)
+                return Answer("Granted", True, lease)
         if wait and not self._only_own(asked):
             return self._wait(asked)
         return self._refuse(asked, intent and not wait)
@@ -317,13 +325,13 @@ class Oracle:
         lease.tokens |= asked.tokens
         lease.ticket = None
         self._drop_wish(asked.who)
-        self._tell("renewed", lease.who, lease)
+        self.tell("renewed", lease.who, lease)
         return Answer("Granted", False, lease)
 
     def _pick_up(self, lease: Lease) -> None:
         lease.ticket = None
         lease.expires_at = self._expiry(lease.who, lease.want.ttl)
-        self._tell("renewed", lease.who, lease)
+        self.tell("renewed", lease.who, lease)
 
     def check(self, waiter: Waiter, is_news: bool) -> Answer:
         """How a wait stands, asked by the engine that waits. `is_news`: what became of it, it became just now."""
@@ -351,11 +359,11 @@ class Oracle:
     def _wait(self, asked: Waiter) -> Answer:
         if self.closes_a_cycle(asked):
             self._drop_wish(asked.who)
-            self._tell("deadlock", asked.who)
+            self.tell("deadlock", asked.who)
             return Answer("Deadlock")
         asked.number = self._number()
         self.waiters.append(asked)
-        self._tell("queued", asked.who)
+        self.tell("queued", asked.who)
         return Answer("Queued", waiter=asked)
 
     def _refuse(self, asked: Waiter, intent: bool) -> Answer:
@@ -363,10 +371,10 @@ class Oracle:
             wish = dataclasses.replace(asked, behind_all=True, deadline=self.now + WISH_LIFE)
             self._drop_wish(asked.who)
             if self.closes_a_cycle(wish):
-                self._tell("deadlock", asked.who)
+                self.tell("deadlock", asked.who)
                 return Answer("Deadlock")
             self.wishes.append(wish)
-        self._tell("refused", asked.who)
+        self.tell("refused", asked.who)
         self.own = [lease for lease in self.live() if self._is_own(lease, asked)]
         return Answer("Held")
 
@@ -391,13 +399,13 @@ class Oracle:
         if ttl is not None:
             lease.want = dataclasses.replace(lease.want, ttl=ttl)
         lease.expires_at = self._expiry(lease.who, lease.want.ttl)
-        self._tell("renewed", lease.who, lease)
+        self.tell("renewed", lease.who, lease)
         return Answer("Renewed", lease=lease)
 
     def _lost(self, lease: Lease) -> Answer:
         if lease.reason != "released" and not lease.told:
             lease.told = True
-            self._tell("lost", lease.who, lease)
+            self.tell("lost", lease.who, lease)
         return Answer("Lost", lease.reason)
 
     def release(self, lease: Lease, token: str | None, secret_of: str | None, admin: bool) -> Answer:
@@ -412,7 +420,7 @@ class Oracle:
     def _clean(self, lease: Lease) -> None:
         lease.state = "gone"
         lease.reason = "released"
-        self._tell("released", lease.who, lease)
+        self.tell("released", lease.who, lease)
 
     def update(self, lease: Lease, token: str | None, context: dict[str, int], merge: bool) -> Answer:
         if lease.state != "live":
@@ -421,7 +429,7 @@ class Oracle:
             return Answer("Refused", "not_allowed")
         before = json.loads(lease.context) if merge and lease.context else {}
         lease.context = json.dumps({**before, **context})
-        self._tell("updated", lease.who, lease)
+        self.tell("updated", lease.who, lease)
         return Answer("Updated", lease=lease)
 
     # ------------------------------------------------------------------------------------------------- cancel
@@ -450,7 +458,7 @@ class Oracle:
         if waiter.state != "waiting":
             return Answer("Cancelled", "unknown")
         waiter.state = "left"
-        self._tell("cancelled", waiter.who)
+        self.tell("cancelled", waiter.who)
         self._serve()
         return Answer("Cancelled", "waiting")
 
@@ -467,7 +475,7 @@ class Oracle:
             self._clean(thing)
         else:
             thing.state = "left"
-            self._tell("cancelled", thing.who)
+            self.tell("cancelled", thing.who)
         self.requests = {
             key: each for key, each in self.requests.items() if each.became is not thing or not each.began_it
         }
@@ -481,7 +489,7 @@ class Oracle:
         if who.session in self.sessions:
             return Answer("SessionStarted") if entitled else Answer("Refused", "conflict")
         self.sessions[who.session] = Session(who, ttl, self.now + ttl)
-        self._tell("session_started", who)
+        self.tell("session_started", who)
         return Answer("SessionStarted")
 
     def renew_session(self, name: str, entitled: bool) -> Answer:
@@ -494,7 +502,8 @@ class Oracle:
         for lease in self.live():
             if lease.who.session == name and lease.ticket is None:
                 lease.expires_at = self._expiry(lease.who, lease.want.ttl)
-        self._tell("renewed", session.who)
+        self.plans.renew(name)
+        self.tell("renewed", session.who)
         return Answer("SessionRenewed")
 
     def end_session(self, name: str, entitled: bool) -> Answer:
@@ -519,7 +528,7 @@ class Oracle:
         return Answer("Released", True, lease)
 
     def _forced(self, lease: Lease, by: str, why: str) -> None:
-        self._tell("forced", lease.who, lease)
+        self.tell("forced", lease.who, lease)
         self._unclean(lease, f"forced by {by}: {why}", self.now)
 
     def force_resource(self, resource: str, by: str, why: str) -> Answer:
@@ -541,7 +550,7 @@ class Oracle:
         for lease in self._robbed(option, want):
             lease.state = "gone"
             lease.reason = f"forced by {by}: {why}"
-            self._tell("forced", lease.who, lease)
+            self.tell("forced", lease.who, lease)
         granted = self._grant(who, want, option, {token})
         self._serve()
         return Answer("Granted", True, granted)
@@ -560,6 +569,6 @@ class Oracle:
         found = [lease for lease in self.closed() if resource in lease.resources]
         for lease in found:
             lease.state = "gone"
-            self._tell("cleared", lease.who, lease)
+            self.tell("cleared", lease.who, lease)
         self._serve()
         return Answer("Cleared", bool(found))

@@ -23,6 +23,8 @@ PEOPLE = (Who("ann"), Who("bob"), Who("cat"))
 SESSION_HOLDERS = ("ann", "dan")
 """One of the sessions belongs to a holder who also works without one: they are still two."""
 REQUESTS = ("r1", "r2")
+PLANS = 6
+"""So many at a time: each is compared with all others."""
 LONGEST = 550 * SECOND
 """A run is shorter than the time for which a request_id is remembered."""
 
@@ -88,7 +90,10 @@ class Machine(RuleBasedStateMachine):
     def _tokens(self, count: int) -> frozenset[str]:
         """One of each of so many leases: a token is valid for every bearer, also under another name."""
         live = [lease for lease in self.duel.oracle.live() if lease.ticket is None]
-        return frozenset(min(lease.tokens) for lease in live[:count] if lease.tokens)
+        plans = self.duel.oracle.plans.all[-count:] if count else []
+        return frozenset(
+            (*(min(lease.tokens) for lease in live[:count] if lease.tokens), *(plan.token for plan in plans))
+        )
 
     def _has_waiter(self) -> bool:
         return bool(self.duel.oracle.queue())
@@ -276,6 +281,33 @@ class Machine(RuleBasedStateMachine):
         elif who.session in self.duel.oracle.sessions:
             wrong = {} if entitled else {"secret_of": "other"} if other == "secret" else {"by": "mallory"}
             self.duel.start_session(who, SECOND, **wrong)
+
+    # ----------------------------------------------------------------------------------------------------- plans
+
+    @rule(
+        pick=actors, names=st.lists(resources, min_size=1, max_size=3, unique=True), ttl=ttls, shows=st.integers(0, 2)
+    )
+    def plan(self, pick: int, names: list[str], ttl: int, shows: int) -> None:
+        plans = self.duel.oracle.plans.all
+        if len(plans) < PLANS:
+            self.duel.plans.announce(self._who(pick), names, ttl, self._tokens(shows))
+
+    @precondition(lambda self: self.duel.oracle.plans.all)
+    @rule(pick=picks, wait=waits)
+    def acquire_what_is_planned(self, pick: int, wait: int) -> None:
+        plans = self.duel.oracle.plans.all
+        plan = plans[pick % len(plans)]
+        shown = frozenset({plan.token} if pick % 3 else ())
+        self.duel.acquire(plan.who, Want((tuple(plan.resources[: 1 + pick % 2]),)), wait=wait, shown=shown)
+
+    @precondition(lambda self: self.duel.plans.ids)
+    @rule(pick=picks, proof=proofs)
+    def end_plan(self, pick: int, proof: str) -> None:
+        """With a token of its own for every other proof; one that is over, perhaps."""
+        plan = list(self.duel.plans.ids)[-1 - pick % min(4, len(self.duel.plans.ids))]
+        token = "made up" if proof == "wrong" else plan.token if proof == "other session" else None
+        secret_of = plan.who.session if proof == "session" else None
+        self.duel.plans.release(plan, token, secret_of, proof == "admin")
 
     # -------------------------------------------------------------------------------------------------- by force
 

@@ -23,7 +23,7 @@ PRINCIPALS = (
     Mutant(
         "a guess of holder and request_id ends a granted lease",
         "domain/rules/waiting.py",
-        "        if is_received and not is_requester and not is_entitled(draft, hold, ask, command.proof):",
+        "        if is_received and not is_requester and not is_entitled(draft, hold.actor, ask, command.proof):",
         "        if is_received and not command.request:",
         suite("granted_takes_its_token"),
     ),

@@ -47,7 +47,7 @@ OURS = {
         *(f".domain.rules{name}" for name in ("", ".acquiring", ".ending", ".granting")),
         *(f".domain.rules.{name}" for name in ("conflicts", "leases", "limits", "owning")),
         *(".engine", ".engine.batch", ".engine.drivers", ".engine.drivers.thread", ".engine.engine", ".engine.pending"),
-        *(".locks", ".locks.connect", ".locks.local", ".locks.sync"),
+        *(".locks", ".locks.connect", ".locks.local", ".locks.planning", ".locks.sync"),
         *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command", ".requests.verbs"),
         *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite"),
         *(f".stores.sqlite.{name}" for name in ("clock", "database", "event_rows", "files", "gate", "light_apsw")),

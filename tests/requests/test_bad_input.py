@@ -75,6 +75,7 @@ class Scene:
             "steal": {"resources": "held", "ttl": 60, **admin},
             "clear": {"resource": "held", **admin},
             "report_trespass": {"lease": self.lease, "paths": "path:a", "by": "agent"},
+            "plan": {"resources": f"free-{self.calls}", "ttl": 60},
             "extend": {"lease": self.lease, "ttl": 60, **admin},
             "note": {"resource": "held", "text": "why", "by": "ops"},
             "create_key": {"role": "agent", "name": "a key"},

@@ -17,6 +17,7 @@ from leasehold.domain.outcomes import (
     Granted,
     Held,
     Lost,
+    Planned,
     Queued,
     Refused,
     Released,
@@ -25,6 +26,7 @@ from leasehold.domain.outcomes import (
     TrespassReported,
     Updated,
 )
+from leasehold.domain.plans import Plan
 from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 LEASE = Lease("l1-a", "default", ("r",), "ada", None, "exclusive", 1, 7, 60, 0, 60, None, None, None, 0)
 BLOCKERS: tuple[Blocker, ...] = ()
 SESSION = Session("session", "default", "s1", "ada", "", None, 60, 0, 60)
+PLAN = Plan("p1-a", "default", ("r",), "ada", None, None, None, 60, 0, 60, 0)
 KEY = Key("k1", "agent", "default", "ada", (), "", 0)
 
 TRUE: tuple[Outcome, ...] = (
@@ -46,6 +49,7 @@ TRUE: tuple[Outcome, ...] = (
     SessionEnded("s1", ended=True, released=()),
     Cleared(("r",), cleared=True),
     TrespassReported("l1-x", reported=True),
+    Planned(PLAN, "token"),
     KeyCreated(KEY, "lh_k1_secret"),
     KeyRotated(KEY, "lh_k2_secret", KEY),
     KeyRevoked("k1", revoked=True),

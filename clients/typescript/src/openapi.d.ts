@@ -502,6 +502,8 @@ export interface Inspection {
   waiting: Waiting[];
   /** Why the resource is closed after an unclean end: grace or quarantine. */
   closed: Blocker[];
+  /** The plans, the oldest first. */
+  plans: Plan[];
 }
 
 /** A key of a server, without its secret. */
@@ -704,6 +706,66 @@ export interface Noted {
 export interface OneWorkflow {
   /** The run. */
   workflow: Workflow;
+}
+
+/** A cell of the conflict matrix: a planned resource, and what another agent does with one that overlaps. */
+export interface Overlap {
+  /** The planned resource. */
+  resource: string;
+  /** The resource of the other agent, which overlaps with the planned one. */
+  other: string;
+  /** State of the other claim: planned, held, waited for, or closed after an unclean end. */
+  state: "planned" | "held" | "waiting" | "grace" | "quarantined";
+  /** Name of the agent, job or person. */
+  holder: string;
+  /** Id of the session; null for none. */
+  session: string | null;
+  /** A short title of the work, for others to see. */
+  name: string | null;
+  /** Why it is held, for others to see. */
+  reason: string | null;
+  /** Since when. */
+  since: string;
+  /** When it ends at the latest; null: never. */
+  until: string | null;
+  /** Id of the other plan, of the lease, or of the place in the queue. */
+  id: string;
+}
+
+/** Announce what you are about to touch, and see who plans, holds or wants what overlaps. It blocks nobody. */
+export interface Plan {
+  /** The names and patterns that you are about to touch. */
+  resources: string | string[];
+  /** Seconds that it lives unless it is renewed; at most 24 h unless the server allows more. */
+  ttl_seconds?: number;
+  /** A short title of the work, for others to see. */
+  name?: string | null;
+  /** Why, for others to see. */
+  reason?: string | null;
+  /** Name of the agent, job or person; by default the name of the key. */
+  holder?: string | null;
+  /** ID.SECRET of a session: the plan ends with it. */
+  session?: string | null;
+  /** The tenant that names live in; by default that of the key. */
+  space?: string | null;
+  /** Tokens of plans and leases that you have: such a plan is replaced. */
+  token?: string | string[] | null;
+  /** The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events. */
+  trace?: string | null;
+}
+
+/** The plan is announced; this answer alone has its token. */
+export interface Planned {
+  /** The plan. */
+  plan: Plan;
+  /** Proof that the plan is yours: release, acquire and the next plan take it. */
+  token: string;
+}
+
+/** Live plans, the oldest first. */
+export interface Plans {
+  /** The plans, the oldest first. */
+  plans: Plan[];
 }
 
 /** Why a request failed: application/problem+json with a stable `code`. */
@@ -1148,6 +1210,10 @@ export interface Routes {
   "POST /v1/extend": { body: Extend; answer: Renewed; };
   /** Leave a note on a resource for everybody who looks at it; without a text, remove it. */
   "POST /v1/notes": { body: Note; answer: Noted; };
+  /** Announce what you are about to touch, and see who plans, holds or wants what overlaps. It blocks nobody. */
+  "POST /v1/plan": { body: Plan; answer: Planned; };
+  /** List the live plans, each with what overlaps with it. */
+  "GET /v1/plans": { query: { space?: string; holder?: string; resource?: string; }; answer: Plans; };
   /** Remove what has expired, and history beyond its retention. */
   "POST /v1/gc": { body: Gc; answer: Collected; };
   /** Show the leases, the queue and the closures of one resource. */

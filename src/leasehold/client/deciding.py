@@ -37,7 +37,7 @@ SILENCES = 2
 GOING_AWAY = 503
 """Status after which another server is tried."""
 TOO_MUCH = 429
-_ONCE = ("create_key", "steal")
+_ONCE = ("create_key", "steal", "plan")
 """Verbs that are not idempotent: they are sent again only if they certainly had no effect."""
 
 

@@ -79,7 +79,7 @@ def request(call: Call) -> HttpRequest:
         _check_query(call.verb, dict(call.arguments))
         given = {form.spelled[key]: value for key, value in call.arguments.items() if value not in (None, ())}
         return HttpRequest("GET", f"{form.path}?{urlencode(given, doseq=True)}", None)
-    body = _plain_body(call, form)
+    body = _plain_body(call, form) if call.verb != "plan" else None
     if body is None:
         if call.verb != "gc":
             orders.check(call.verb, call.arguments)
@@ -112,6 +112,8 @@ def _plain_body(call: Call, form: Form) -> dict[str, Any] | None:
         if value is form.defaults[key]:
             continue
         if type(value) is not _PLAIN.get(key) or (isinstance(value, str) and not value.isascii()):
+            return None
+        if key == "lease" and keys.is_plan_id(value):
             return None
         _CHECKS[key](value)
         body[form.spelled[key]] = value

@@ -185,6 +185,19 @@ class Extend(Noun):
     authority: Authority | None = None
 
 
+class Announce(Noun):
+    """Say what an agent is about to touch: every option of this request."""
+
+    acquire: Acquire
+
+
+class EndPlan(Noun):
+    """End a plan."""
+
+    plan: str
+    proof: Proof
+
+
 class AddNote(Noun):
     """Leave a note on a resource for everybody who looks at it; None removes it."""
 
@@ -261,6 +274,8 @@ if TYPE_CHECKING:
         | Renew
         | Release
         | Update
+        | Announce
+        | EndPlan
         | Cancel
         | GiveUp
         | StartSession

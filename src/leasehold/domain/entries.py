@@ -8,8 +8,8 @@ of record, told apart by the first letter of the key:
 ====  =========  ==========================================================================
 key   record of  entries
 ====  =========  ==========================================================================
-`n…`  a node     `Hold` (also an ancestor's intention), `Waiter`, `End`
-`a…`  an actor   `Ref` to each of its leases and waits, `Poll`, and `Session` if it is one
+`n…`  a node     `Hold` (also an ancestor's intention), `Waiter`, `End`, `PlanMark`
+`a…`  an actor   `Ref` to each of its leases and waits, `PlanTerms`, `Poll`, and `Session` if it is one
 `q…`  a request  `Request`: what became of a request_id
 `e…`  an engine  `Presence`: until when its waiters count as alive; `Receipt` of its last batch
 `k…`  a key      `Key`: what a caller may ask a server for
@@ -170,6 +170,24 @@ class Poll(Noun):
     """For others to see who polls."""
 
 
+class PlanTerms(Noun):
+    """A plan, in the record of the actor that announced it."""
+
+    id: str
+    ask: LeaseRequest
+    """The request of a lease on all of it; each planned resource is an option of its own."""
+    since: int
+    until: int
+
+
+class PlanMark(Noun):
+    """A node that a lease on a part of this plan would need."""
+
+    id: str
+    """The plan's id, which also says where its terms are."""
+    mode: str
+
+
 class Request(Noun):
     """The result of a request_id: the id of its lease or waiter, or None once it was cancelled."""
 
@@ -196,8 +214,8 @@ class Receipt(Noun):
 
 
 if TYPE_CHECKING:
-    Entry: TypeAlias = Hold | Waiter | End | Ref | Poll | Session | Request | Presence | Receipt | Key
-    Note: TypeAlias = End | Ref | Poll | Session | Request | Presence | Receipt | Key
+    Note: TypeAlias = End | Ref | PlanTerms | PlanMark | Poll | Session | Request | Presence | Receipt | Key
+    Entry: TypeAlias = Hold | Waiter | Note
 
 
 class Record(Noun):

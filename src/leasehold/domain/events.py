@@ -16,7 +16,8 @@ class Event(Noun):
 
     kind: str
     """granted queued renewed updated released expired forced refused deadlock cancelled lost timeout
-    quarantined cleared trespass extended noted session_started session_ended key_created key_revoked"""
+    quarantined cleared trespass extended noted planned plan_ended session_started
+    session_ended key_created key_revoked"""
     at_us: int
     space: str
     resources: tuple[str, ...]

@@ -129,6 +129,16 @@ def waiter_id(arrival: int, home: str) -> str:
     return f"w{arrival}-{home[1:]}"
 
 
+def plan_id(number: int, actor_key: str) -> str:
+    """Id of the plan with this number that this actor has announced."""
+    return f"p{number}-{actor_key[1:]}"
+
+
+def plan_home(id_: str) -> str:
+    """Key of the record of the actor that announced the plan of this id."""
+    return "a" + id_[id_.rfind("-") + 1 :]
+
+
 def end_id(lease: str) -> str:
     """Id of the note that says why this lease is gone, in the lease's home."""
     return f"end-{lease}"
@@ -157,6 +167,11 @@ def is_lease_id(value: object) -> bool:
 def is_waiter_id(value: object) -> bool:
     """Return True if this is spelled like a waiter's id."""
     return _is_id(value, "w")
+
+
+def is_plan_id(value: object) -> bool:
+    """Return True if this is spelled like a plan's id."""
+    return _is_id(value, "p")
 
 
 def _is_id(value: object, letter: str) -> bool:

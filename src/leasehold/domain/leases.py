@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from leasehold.domain.plans import Plan
+
 
 class Lease(Noun):
     """One grant, as its holder and everybody else may see it (the token is not part of it)."""
@@ -186,6 +188,8 @@ class Inspection(Noun):
     waiting: tuple[Waiting, ...]
     closed: tuple[Blocker, ...]
     """Obstacles left by an unclean end: grace or quarantine."""
+    plans: tuple[Plan, ...] = ()
+    """The plans that overlap with it."""
 
     @property
     def now(self) -> datetime:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.api_keys import KeyCreated, KeyRevoked, KeyRotated
     from leasehold.domain.leases import Blocker, Lease, Queue
+    from leasehold.domain.plans import Plan
     from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 
 
@@ -125,6 +126,13 @@ class TrespassReported(OutcomeNoun):
         return self.reported
 
 
+class Planned(Success):
+    """The plan is announced, and shows what overlaps. Its token ends or replaces it, and proves it at an acquire."""
+
+    plan: Plan
+    token: str
+
+
 class Noted(Success):
     """The history has the note."""
 
@@ -176,6 +184,7 @@ if TYPE_CHECKING:
         | SessionEnded
         | Cleared
         | TrespassReported
+        | Planned
         | Noted
         | KeyCreated
         | KeyRotated

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import TimedOut
+from leasehold.locks.planning import AsyncPlanning
 from leasehold.locks.sync import CallDefaults
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
             """Answer every waiting request and close the store."""
 
 
-class AsyncLocks(CallDefaults):
+class AsyncLocks(CallDefaults, AsyncPlanning):
     """Leases on shared things, for coroutines. Get one from `leasehold.aconnect`."""
 
     def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import OutcomeNoun
-from leasehold.domain.outcomes import Granted
+from leasehold.domain.outcomes import Granted, Planned
+from leasehold.domain.plans import Plan
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import HeldLease
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     """Seconds, text such as `"5m"`, a `timedelta`, or a `datetime`: until then."""
     Wait: TypeAlias = Duration | bool
     """True waits for ever."""
-    Leased: TypeAlias = str | Granted | HeldLease | Lease
-    """A lease's id, or what has it: `Granted` and `HeldLease` bring the token along."""
+    Leased: TypeAlias = str | Granted | HeldLease | Lease | Planned | Plan
+    """A lease's id, or what has it: `Granted`, `HeldLease` and `Planned` bring the token along."""
 
 WAIT_AT_ONCE = 24 * 3600
 """Seconds: the longest wait of one request. `wait=True` asks again after it."""
@@ -70,11 +71,11 @@ def _prove(given: dict[str, Any]) -> None:
     lease = given["lease"]
     if isinstance(lease, str):
         return
-    if isinstance(lease, Granted | HeldLease):
+    if isinstance(lease, Granted | HeldLease | Planned):
         if given["token"] is None and given["session"] is None and given["admin"] is None:
             given["token"] = lease.token
-        lease = lease.lease
-    if not isinstance(lease, Lease):
+        lease = lease.plan if isinstance(lease, Planned) else lease.lease
+    if not isinstance(lease, Lease | Plan):
         hint = ": test it first, as in `if granted:`" if isinstance(lease, OutcomeNoun) else ""
         name = "nothing" if lease is None else type(lease).__name__
         raise InvalidInput("lease", f"must be what `acquire` granted, or a lease's id, not {name}{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.domain.api_keys import KeyCreated, KeyRotated, Whoami
 from leasehold.domain.commands import Sweep
-from leasehold.domain.outcomes import Collected, Held, Refused, TimedOut
+from leasehold.domain.outcomes import Collected, Held, Planned, Refused, TimedOut
 from leasehold.domain.sessions import SessionStarted
 from leasehold.requests import checks
 from leasehold.requests import to_command as orders
@@ -32,6 +32,8 @@ def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
         return with_watch(outcome, store)
     if isinstance(outcome, SessionStarted):
         return outcome._replace(secret=secret)
+    if isinstance(outcome, Planned):
+        return outcome._replace(token=secret)
     return outcome._replace(credential=secret) if isinstance(outcome, KeyCreated | KeyRotated) else outcome
 
 
@@ -53,6 +55,8 @@ def look(engine: Engine, settings: Settings, call: Call) -> Any:  # noqa: ANN401
         return reading.inspect(engine.store, settings, **given)
     if call.verb == "list":
         return reading.leases(engine.store, **given)
+    if call.verb == "plans":
+        return reading.plans(engine.store, **given)
     if call.verb == "graph":
         return reading.graph(engine.store, **given)
     if call.verb == "sessions":
@@ -71,7 +75,7 @@ def losses_of(engine: Engine) -> LossSource:
     return StoreLosses(engine)
 
 
-LOOKS = frozenset(("inspect", "list", "graph", "sessions", "history", "keys", "whoami"))
+LOOKS = frozenset(("inspect", "list", "plans", "graph", "sessions", "history", "keys", "whoami"))
 
 
 TERMS = 1_024

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from leasehold.domain import keys, names
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, Poll, Ref
+from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, PlanTerms, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
 from leasehold.domain.records import Draft, Missing
+from leasehold.domain.rules import plans as planned
 from leasehold.domain.rules.conflicts import concerns, load
 from leasehold.domain.rules.ending import lapse, terms
 from leasehold.domain.rules.granting import lease_of, nodes_of, waiting_for
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.domain.graph import Graph
     from leasehold.domain.leases import Lease
+    from leasehold.domain.plans import Plan
     from leasehold.requests.checks import Settings
     from leasehold.stores.protocol import Store
 
@@ -88,6 +90,29 @@ def leases(store: Store, space: object, holder: object, resource: object) -> tup
             key=lambda lease: lease.fence,
         )
     )
+
+
+def plans(store: Store, space: object, holder: object, resource: object) -> tuple[Plan, ...]:
+    """Return every live plan, the oldest first, with its overlaps; of one space, holder or resource if named."""
+    where = None if space is None else checks.space(space)
+    who = None if holder is None else checks.text(holder, "holder", 256)
+    what = None if resource is None else checks.resource(resource)
+    found = [
+        note
+        for _, record in store.scan("a")
+        for note in record.notes.values()
+        if isinstance(note, PlanTerms) and _is_shown(note.ask.space, where) and who in (None, note.ask.holder)
+    ]
+
+    def look(draft: Draft) -> tuple[Plan, ...]:
+        draft.require([keys.plan_home(each.id) for each in found])
+        now = [plan for each in found if (plan := planned.live(draft, each.id)) is not None]
+        if what is not None:
+            now = [plan for plan in now if planned.touches(plan, what)]
+        draft.require([node for plan in now for node in nodes_of(plan.ask)])
+        return tuple([planned.shown(draft, plan) for plan in sorted(now, key=lambda plan: (plan.since, plan.id))])
+
+    return _looking(store, [], look)
 
 
 def _is_shown(space: str, where: str | None) -> bool:
@@ -188,6 +213,7 @@ def _inspection(draft: Draft, name: str, claims: tuple[Claim, ...]) -> Inspectio
         tuple(lease_of(home, terms(draft, home), draft.now) for home in homes if not home.closed),
         tuple(_place(draft, waiter, place) for place, waiter in enumerate(waiters, 1)),
         tuple(by_hold(draft, home) for home in homes if home.closed),
+        planned.on(draft, name, claims),
     )
 
 

@@ -6,6 +6,7 @@ A verb passes its call to an engine or to a client of a server. A refusal is a v
 from __future__ import annotations
 
 from leasehold.domain.outcomes import TimedOut
+from leasehold.locks.planning import Planning
 from leasehold.requests.calls import Call
 
 TYPE_CHECKING = False
@@ -45,7 +46,7 @@ _PLAIN = frozenset((int, float, str, type(None)))
 SPANS = ("ttl", "wait", "grace", "overlap", "since")
 """Arguments that are durations or times, in every verb that has them."""
 OF_A_LEASE = frozenset(("renew", "release", "update"))
-_EVERYWHERE = frozenset(("list", "graph", "history", "sessions"))
+_EVERYWHERE = frozenset(("list", "plans", "graph", "history", "sessions"))
 """These verbs cover every space and holder unless a call names one."""
 
 
@@ -73,7 +74,7 @@ class CallDefaults:
         return Call(verb, given)
 
 
-class Locks(CallDefaults):
+class Locks(CallDefaults, Planning):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
     def __init__(

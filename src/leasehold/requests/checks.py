@@ -258,9 +258,9 @@ def session_id(session: object) -> str:
     return credential(spelled)[0] if is_credential(spelled) else spelled
 
 
-def lease_id(lease: object) -> str:
-    """Check the spelling of a lease's id."""
-    if not keys.is_lease_id(lease):
+def lease_id(lease: object, *, may_be_plan: bool = False) -> str:
+    """Check the spelling of a lease's id, or of a plan's."""
+    if not (keys.is_lease_id(lease) or (may_be_plan and keys.is_plan_id(lease))):
         raise InvalidInput("lease", "must be a lease's id, such as l42-0123456789abcdef0123456789abcdef")
     return lease if type(lease) is str else str.__str__(lease)
 

@@ -67,6 +67,10 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "create_run.id": ("Id for the run; by default a new one.", _RUN),
     "create_run.name": ("The name of the run.", "deploy-staging"),
     "list_runs.status": ("Only runs that stand, or ended, like this.", "running"),
+    "plan.resources": ("The names and patterns that you are about to touch.", ["path:src/auth"]),
+    "plan.session": ("ID.SECRET of a session: the plan ends with it.", _SESSION),
+    "plan.token": ("Tokens of plans and leases that you have: such a plan is replaced.", ["5f0c9a1e"]),
+    "plans.resource": ("Only plans that overlap with this name.", "path:src/auth.py"),
     "release_run.status": ("How the run ended.", "completed"),
     "start_session.session": ("ID.SECRET for the session; by default a new one.", _SESSION),
 }

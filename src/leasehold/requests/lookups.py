@@ -10,7 +10,7 @@ from leasehold.stores import HistoryQuery
 KINDS_MOST = 64
 EVENT_KINDS = (
     *("granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled"),
-    *("lost", "timeout", "quarantined", "cleared", "trespass", "extended", "noted"),
+    *("lost", "timeout", "quarantined", "cleared", "trespass", "extended", "noted", "planned", "plan_ended"),
     *("session_started", "session_ended", "key_created", "key_revoked"),
 )
 

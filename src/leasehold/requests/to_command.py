@@ -88,6 +88,10 @@ def _release(
     authority: calls.Authority | None = None,
 ) -> Order:
     proof = checks.proof(token, session, admin, authority)
+    if keys.is_plan_id(lease):
+        checks.status(status)
+        checks.error_text(error)
+        return Order(c.EndPlan(checks.lease_id(lease, may_be_plan=True), proof))
     return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
 
 
@@ -229,6 +233,14 @@ def _clear(
     return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
 
 
+def _plan(settings: Settings, engine: str, authority: calls.Authority | None = None, **asked: object) -> Order:
+    """Make the command that announces a plan: each of its resources is an option of an acquire."""
+    if any(name.startswith("pool://") for name in checks.resource_names(asked["resources"])):
+        raise InvalidInput("resources", "a pool cannot be planned: which member is free shows at acquire")
+    token = draw()
+    return Order(c.Announce(checks.acquire({**asked, "any_of": True}, settings, token, engine, None, authority)), token)
+
+
 def _report_trespass(
     _settings: Settings,
     _engine: str,
@@ -319,6 +331,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "end_session": _end_session,
     "force_release": _force_release,
     "steal": _steal,
+    "plan": _plan,
     "clear": _clear,
     "report_trespass": _report_trespass,
     "extend": _extend,
@@ -331,7 +344,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
 _OF_PRINCIPALS = frozenset(
     (
         *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
-        *("force_release", "steal", "clear", "report_trespass", "extend", "note"),
+        *("force_release", "steal", "clear", "report_trespass", "extend", "note", "plan"),
     )
 )
 """Verbs, besides acquire, to which it matters which principal asks."""

@@ -115,6 +115,10 @@ ACQUIRE: tuple[tuple[Any, ...], ...] = (
     ("token", "names?", None),
     ("trace", "text?", None),
 )
+PLAN: tuple[tuple[Any, ...], ...] = (
+    *(("resources", "names", ...), _TTL, _NAME, ("reason", "text?", None), _HOLDER, _SESSION, _SPACE),
+    *(("token", "names?", None), ("trace", "text?", None)),
+)
 _VERBS: dict[str, tuple[Any, ...]] = {
     "acquire": ("Take a lease, or wait for it.", "POST", "/v1/acquire", "Granted", ACQUIRE),
     "renew": (
@@ -187,6 +191,14 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         "Leave a note on a resource for everybody who looks at it; without a text, remove it.",
         *("POST", "/v1/notes", "Noted"),
         (("resource", "text", ...), ("text", "text?", None), _BY, _SPACE),
+    ),
+    "plan": (
+        "Announce what you are about to touch, and see who plans, holds or wants what overlaps. It blocks nobody.",
+        *("POST", "/v1/plan", "Planned", PLAN),
+    ),
+    "plans": (
+        "List the live plans, each with what overlaps with it.",
+        *("GET", "/v1/plans", "Plans", (_SPACE, _HOLDER, ("resource", "text?", None))),
     ),
     "gc": ("Remove what has expired, and history beyond its retention.", "POST", "/v1/gc", "Collected", ()),
     "inspect": (

@@ -59,6 +59,10 @@ def _leases(found: list[Any], _call: Call) -> object:
     return tuple(sorted((each for part in found for each in part), key=lambda lease: lease.acquired_us))
 
 
+def _plans(found: list[Any], _call: Call) -> object:
+    return tuple(sorted((each for part in found for each in part), key=lambda plan: plan.since_us))
+
+
 def _sessions(found: list[Any], _call: Call) -> object:
     return tuple(sorted((each for part in found for each in part), key=lambda session: session.started_us))
 
@@ -84,6 +88,7 @@ def _graph(found: list[Any], call: Call) -> object:
 
 _JOINS: dict[str, Callable[[list[Any], Call], Any]] = {
     "list": _leases,
+    "plans": _plans,
     "sessions": _sessions,
     "gc": _collected,
     "graph": _graph,

@@ -24,7 +24,7 @@ NUMBERED = 256
 """Shown numbers of events of one lane are so far apart; what is left over is the lane's number."""
 OF_KEYS = frozenset(("keys", "create_key", "rotate_key", "revoke_key", "whoami"))
 OF_A_LEASE = frozenset(("renew", "release", "update", "report_trespass", "extend"))
-OF_ALL_SPACES = frozenset(("list", "graph", "sessions"))
+OF_ALL_SPACES = frozenset(("list", "plans", "graph", "sessions"))
 """Verbs whose `space` may be None, which means every space."""
 
 
@@ -41,7 +41,7 @@ def lane_of_id(id_: str, lanes: int) -> int:
 def lane_of_call(verb: str, arguments: Mapping[str, Any], lanes: int) -> int:
     """Return the lane that answers a call, or `SEVERAL`. Raises `InvalidInput` for a wrong space or id."""
     if verb in OF_A_LEASE:
-        return lane_of_id(checks.lease_id(arguments["lease"]), lanes)
+        return lane_of_id(checks.lease_id(arguments["lease"], may_be_plan=verb == "release"), lanes)
     if verb in OF_KEYS:
         return CONTROL
     if verb in ("gc", "history"):

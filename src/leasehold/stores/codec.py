@@ -14,6 +14,8 @@ from leasehold.domain.entries import (
     End,
     Hold,
     LeaseRequest,
+    PlanMark,
+    PlanTerms,
     Poll,
     Presence,
     Receipt,
@@ -37,6 +39,8 @@ TAGS: dict[type, str] = {
     End: "e",
     Ref: "r",
     Poll: "i",
+    PlanTerms: "a",
+    PlanMark: "m",
     Session: "s",
     Request: "q",
     Presence: "p",
@@ -52,6 +56,7 @@ _WAITER_ASK = Waiter._fields.index("ask")
 _WAITER_SHOWN = Waiter._fields.index("shown")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Poll._fields.index("options")
+_PLAN_ASK = PlanTerms._fields.index("ask")
 _END_RESOURCES = End._fields.index("resources")
 _KEY_PREFIXES = Key._fields.index("prefixes")
 
@@ -109,6 +114,11 @@ def _wish(fields: list[Any]) -> Poll:
     return Poll(*fields)
 
 
+def _plan(fields: list[Any]) -> PlanTerms:
+    fields[_PLAN_ASK] = _ask(fields[_PLAN_ASK])
+    return PlanTerms(*fields)
+
+
 def _key(fields: list[Any]) -> Key:
     fields[_KEY_PREFIXES] = tuple(fields[_KEY_PREFIXES])
     return Key(*fields)
@@ -120,6 +130,8 @@ _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "e": lambda fields: End(*fields[:_END_RESOURCES], *map(_tupled, fields[_END_RESOURCES:])),
     "r": lambda fields: Ref(*fields),
     "i": _wish,
+    "a": _plan,
+    "m": lambda fields: PlanMark(*fields),
     "s": lambda fields: Session(*fields),
     "q": lambda fields: Request(*fields),
     "p": lambda fields: Presence(*fields),

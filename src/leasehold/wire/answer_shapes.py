@@ -74,6 +74,11 @@ SHAPES: dict[str, Entry] = {
         "outcomes.TrespassReported",
         (("lease", "text"), ("reported", "flag")),
     ),
+    "Planned": (
+        "The plan is announced; this answer alone has its token.",
+        "outcomes.Planned",
+        (("plan", "Plan"), ("token", "text")),
+    ),
     "Noted": ("The note is in the history.", "outcomes.Noted", (("resource", "text"), ("text", "text?"))),
     "Collected": ("The result of a clean-up.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
     "KeyCreated": (
@@ -115,6 +120,7 @@ SHAPES: dict[str, Entry] = {
         (("code", "text"), _MESSAGE, ("field", "text?", lambda it, _: it.field or None)),
     ),
     "Leases": ("Live leases, the oldest first.", "tuple", (("leases", "ListedLease[]", _listed),)),
+    "Plans": ("Live plans, the oldest first.", "tuple", (("plans", "Plan[]", _listed),)),
     "Events": ("Past events, the newest first.", "tuple", (("events", "Event[]", _listed),)),
     "Sessions": ("Live sessions, the oldest first.", "tuple", (("sessions", "ListedSession[]", _listed),)),
     "Keys": ("Every key, the oldest first.", "tuple", (("keys", "Key[]", _listed),)),

@@ -8,7 +8,7 @@ records that it has to see first. It is then run again from the start with those
 from __future__ import annotations
 
 from leasehold.domain import commands as c
-from leasehold.domain.keys import home
+from leasehold.domain.keys import home, plan_home
 from leasehold.domain.records import NOTHING, Draft, Missing
 from leasehold.domain.rules.acquiring import acquire
 from leasehold.domain.rules.granting import nodes_of
@@ -95,6 +95,7 @@ def _load_rare_rules() -> None:
     from leasehold.domain.rules import (  # noqa: PLC0415
         admin,
         keyring,
+        plans,
         returning,
         sessions,
         waiting,
@@ -102,6 +103,8 @@ def _load_rare_rules() -> None:
 
     _RULES.update(
         {
+            c.Announce: plans.announce,
+            c.EndPlan: plans.end,
             c.StartSession: sessions.start,
             c.RenewSession: sessions.heartbeat,
             c.EndSession: sessions.end,
@@ -151,6 +154,8 @@ _KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
     c.ReportTrespass: _of_lease,
     c.Extend: _of_lease,
     c.Steal: lambda command: _of_acquire(command.acquire),
+    c.Announce: lambda command: _of_acquire(command.acquire),
+    c.EndPlan: lambda command: [plan_home(command.plan)],
     c.GiveUp: lambda command: [home(command.id)],
     c.Sweep: lambda command: list(command.keys),
     c.Check: lambda command: nodes_of(command.ask),

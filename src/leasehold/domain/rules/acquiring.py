@@ -7,7 +7,7 @@ from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.records import resources_of
 from leasehold.domain.rules.conflicts import modes_of
-from leasehold.domain.rules.ending import REQUEST, lapse, terms, why_gone
+from leasehold.domain.rules.ending import REQUEST, lapse, take_out_of_plans, terms, why_gone
 from leasehold.domain.rules.granting import (
     REQUEST_MEMORY,
     SESSION_OVER,
@@ -240,6 +240,8 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
+            if command.shown or ask.session is not None:
+                take_out_of_plans(draft, hold, command.shown)
             return Granted(lease_of(hold, hold.ask or ask, draft.now), "", True)
     if command.wait <= 0:
         return _refuse_now(draft, command, order)

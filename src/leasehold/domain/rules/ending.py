@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EXCLUSIVE, INTENT_EXCLUSIVE, OWN_MODES, PATTERN_EXCLUSIVE, PATTERN_MODES, POOL, End
+from leasehold.domain.entries import (
+    EXCLUSIVE,
+    INTENT_EXCLUSIVE,
+    OWN_MODES,
+    PATTERN_EXCLUSIVE,
+    PATTERN_MODES,
+    POOL,
+    End,
+    PlanMark,
+)
 from leasehold.domain.timestamps import FOREVER, SECOND
 
 TYPE_CHECKING = False
@@ -110,6 +119,17 @@ def _close(draft: Draft, home: Hold, ask: LeaseRequest, opens_at: int) -> None:
     draft.drop(home.actor, home.id)
     if opens_at == FOREVER:
         draft.tell("quarantined", ask, home)
+
+
+def take_out_of_plans(draft: Draft, hold: Hold, shown: tuple[str, ...]) -> None:
+    """Take what a new lease covers out of its holder's own plans. Most resources are in no plan."""
+    for claim in hold.ask.options[0].claims if hold.ask is not None else ():
+        for note in draft.record(claim.node).notes.values():
+            if isinstance(note, PlanMark):
+                from leasehold.domain.rules import plans  # noqa: PLC0415 (rare)
+
+                plans.take_out(draft, hold, shown)
+                return
 
 
 def _remember(draft: Draft, node: str, end: End) -> None:

@@ -18,7 +18,7 @@ from leasehold.domain.nouns import new
 from leasehold.domain.outcomes import Refused
 from leasehold.domain.records import place_in, place_of
 from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, conflicts, load
-from leasehold.domain.rules.ending import REQUEST, lapse
+from leasehold.domain.rules.ending import REQUEST, lapse, take_out_of_plans
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 
@@ -384,6 +384,8 @@ def _promote(draft: Draft, waiter: Waiter, ask: LeaseRequest, option: Alternativ
     is_ours = waiter.engine == draft.engine
     told: dict[str, object] = {"waiter": waiter.id, "waited": draft.now - waiter.since}
     hold = grant(draft, waiter.actor, ask, option, None if is_ours else waiter.id, told)
+    if waiter.shown or ask.session is not None:
+        take_out_of_plans(draft, hold, waiter.shown)
     if is_ours and hold.ask is not None:
         draft.picked_up.append((waiter.id, lease_of(hold, hold.ask, draft.now)))
 

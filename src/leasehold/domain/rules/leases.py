@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.domain import keys, names
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Lost, Refused, Released, Renewed, TrespassReported, Updated
+from leasehold.domain.records import resources_of
 from leasehold.domain.rules.acquiring import rewrite
 from leasehold.domain.rules.ending import by_another, end_of, finish, lapse, terms, told_at_end, why_gone
 from leasehold.domain.rules.granting import expiry, lease_of, session_of, settle
@@ -47,11 +48,11 @@ def is_within(ask: LeaseRequest, authority: Authority | None) -> bool:
     if authority.space is not None and ask.space != authority.space:
         return False
     return not authority.prefixes or all(
-        names.literal(name).startswith(authority.prefixes) for name in ask.options[0].resources
+        names.literal(name).startswith(authority.prefixes) for name in resources_of(ask)
     )
 
 
-def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bool:
+def is_entitled(draft: Draft, actor: str, ask: LeaseRequest, proof: Proof) -> bool:
     """Return True for the token, the session's secret or an admin, if the name is within the bounds of the key."""
     if not is_within(ask, proof.authority):
         return False
@@ -59,7 +60,7 @@ def is_entitled(draft: Draft, hold: Hold, ask: LeaseRequest, proof: Proof) -> bo
         return True
     if proof.secret is None or ask.session is None:
         return False
-    session = session_of(draft, hold.actor)
+    session = session_of(draft, actor)
     return session is not None and session.secret == proof.secret
 
 
@@ -93,7 +94,7 @@ def renew(draft: Draft, command: Renew) -> Outcome:
     if hold is None:
         return lost(draft, command.lease)
     ask = terms(draft, hold)
-    if not is_entitled(draft, hold, ask, command.proof):
+    if not is_entitled(draft, hold.actor, ask, command.proof):
         return NOT_ALLOWED
     hold, ask = renewed(draft, hold, ask, command.ttl)
     draft.tell("renewed", ask, hold, expires_at=hold.expires_at, **by_another(ask, command.proof.authority))
@@ -127,7 +128,7 @@ def release(draft: Draft, command: Release) -> Outcome:
         never = _never_was(draft, command.lease)
         return Released(command.lease, False, why_gone(draft, command.lease)) if never is None else never
     ask = terms(draft, hold)
-    if not is_entitled(draft, hold, ask, command.proof):
+    if not is_entitled(draft, hold.actor, ask, command.proof):
         return NOT_ALLOWED
     end_cleanly(draft, hold, ask, command.status, command.error, command.proof)
     settle(draft)
@@ -155,7 +156,7 @@ def update(draft: Draft, command: Update) -> Outcome:
     if hold is None:
         return lost(draft, command.lease)
     ask = terms(draft, hold)
-    if not is_entitled(draft, hold, ask, command.proof):
+    if not is_entitled(draft, hold.actor, ask, command.proof):
         return NOT_ALLOWED
     context = _merged(ask.context, command.context) if command.merge else command.context
     if isinstance(context, Refused):

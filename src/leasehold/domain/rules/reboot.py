@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import End, Hold, Ref, Request
-from leasehold.domain.keys import is_waiter_id
+from leasehold.domain.entries import End, Hold, PlanMark, PlanTerms, Ref, Request
+from leasehold.domain.keys import is_waiter_id, plan_home
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER
 
@@ -33,7 +33,10 @@ def after_reboot(entry: Entry, last: int, now: int, ends: Mapping[str, int]) -> 
         return None if is_waiter_id(entry.became) else entry._replace(until=entry.until + now - last)
     if isinstance(entry, End):
         return entry._replace(until=entry.until + now - last)
-    return entry if isinstance(entry, Key) else None
+    if isinstance(entry, PlanTerms):
+        full = min(now + entry.ask.ttl, FOREVER if entry.ask.session is None else ends.get(plan_home(entry.id), now))
+        return entry if entry.until <= last else entry._replace(until=full)
+    return entry if isinstance(entry, Key | PlanMark) else None
 
 
 def _end_after_reboot(hold: Hold, last: int, now: int, ends: Mapping[str, int]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.domain import keys
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Lost, Refused
+from leasehold.domain.rules import plans
 from leasehold.domain.rules.ending import end_uncleanly, take_away, terms, told_at_end
 from leasehold.domain.rules.granting import (
     SESSION,
@@ -84,6 +85,7 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
         return NOT_ALLOWED
     session = session._replace(expires_us=draft.now + session.ttl_us)
     draft.put(command.actor, session)
+    plans.renew_all(draft, command.actor)
     leases = []
     for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = live_lease(draft, id_)
@@ -143,6 +145,7 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
     """Remove the session itself. The caller serves the waiters for what it held."""
     draft.discard(actor, WISH)
+    plans.end_all(draft, actor, f"its session {reason}")
     draft.drop(actor, SESSION)
     _tell(draft, "session_ended", session, reason=reason, **why)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leasehold.domain import keys
 from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request
 from leasehold.domain.outcomes import Cancelled, Done, Granted, Queued, Refused, TimedOut
+from leasehold.domain.rules import plans
 from leasehold.domain.rules.acquiring import freshen, rewrite
 from leasehold.domain.rules.ending import REQUEST, lapse, terms
 from leasehold.domain.rules.granting import (
@@ -129,7 +130,7 @@ def cancel(draft: Draft, command: Cancel) -> Outcome:
         ask = terms(draft, hold)
         is_requester = command.is_from_requester and is_within(ask, command.proof.authority)
         is_received = hold.ticket is None  # with a ticket, its caller still waits for it
-        if is_received and not is_requester and not is_entitled(draft, hold, ask, command.proof):
+        if is_received and not is_requester and not is_entitled(draft, hold.actor, ask, command.proof):
             settle(draft)
             return IS_GRANTED
         end_cleanly(draft, hold, ask, "cancelled", "the request was cancelled", command.proof)
@@ -231,6 +232,7 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
             draft.dirty[key] = None
         elif key.startswith("a"):
             end_lapsed(draft, key)
+            plans.lapse(draft, key)
         elif key.startswith("k"):
             expire(draft, key)
         _drop_old_notes(draft, key)

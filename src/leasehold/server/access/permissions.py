@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from leasehold.domain import names
 from leasehold.domain.api_keys import Whoami
 from leasehold.domain.leases import Inspection, Lease
+from leasehold.domain.outcomes import Planned
+from leasehold.domain.plans import Plan
 from leasehold.domain.sessions import Session
 from leasehold.requests import checks
 from leasehold.server.access.authentication import session_id
@@ -18,7 +20,9 @@ from leasehold.server.api.problems import Problem
 if TYPE_CHECKING:
     from leasehold.server.access.principals import Principal
 
-LOOKING: Final = frozenset({"whoami", "inspect", "list", "graph", "history", "sessions", "events", "losses"}) | {
+LOOKING: Final = frozenset(
+    {"whoami", "inspect", "list", "plans", "graph", "history", "sessions", "events", "losses"}
+) | {
     "get_run",
     "check_run",
     "list_runs",
@@ -36,6 +40,7 @@ OWN = RUNNING | {
         "end_session",
         "report_trespass",
         "note",
+        "plan",
     ),
 }
 RULING = frozenset(
@@ -65,7 +70,7 @@ NAME_BYTES: Final = 256
 """The longest name, also of two names that are written together."""
 PROVEN: Final = ("renew", "release", "update")
 """Verbs that need the token of the lease, or its session."""
-EVERYWHERE = ("list", "graph", "history", "sessions", "events", "losses")
+EVERYWHERE = ("list", "plans", "graph", "history", "sessions", "events", "losses")
 """Verbs for which an admin that names no space means every space."""
 RATE = 1_000.0
 """Requests a second that each principal may make."""
@@ -88,7 +93,7 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
         asked["by"] = _by(who, asked["by"])
     if "holder" in asked and asked["holder"] is None and verb not in LOOKING:
         asked["holder"] = who.name
-    if verb in ("acquire", "steal") and who.prefixes:
+    if verb in ("acquire", "steal", "plan") and who.prefixes:
         check_names(who, asked["resources"])
     if verb == "note" and who.prefixes:
         check_names(who, asked["resource"])
@@ -142,13 +147,16 @@ def as_seen_by(who: Principal, outcome: Any) -> Any:  # noqa: ANN401 (each verb 
         return outcome
     if isinstance(outcome, Inspection):
         waiting = tuple(map(_nameless, outcome.waiting))
-        return outcome._replace(leases=tuple(map(_nameless, outcome.leases)), waiting=waiting)
-    if type(outcome) is tuple and outcome and isinstance(outcome[0], Lease | Session):
+        leases, plans = tuple(map(_nameless, outcome.leases)), tuple(map(_nameless, outcome.plans))
+        return outcome._replace(leases=leases, waiting=waiting, plans=plans)
+    if isinstance(outcome, Planned):
+        return outcome._replace(plan=_nameless(outcome.plan))
+    if type(outcome) is tuple and outcome and isinstance(outcome[0], Lease | Session | Plan):
         return tuple(map(_nameless, outcome))
     return outcome
 
 
-def _nameless(it: Any) -> Any:  # noqa: ANN401 (a lease, a waiting request or a session)
+def _nameless(it: Any) -> Any:  # noqa: ANN401 (a lease, a plan, a waiting request or a session)
     return it._replace(principal=None, key=None)
 
 

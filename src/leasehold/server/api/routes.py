@@ -46,6 +46,7 @@ TAKING = (
 TOUCHING = ("not_found", "lost")
 _PROBLEMS = {
     **dict.fromkeys(("acquire", "steal"), TAKING),
+    "plan": ("session_over", "too_many"),
     **dict.fromkeys(("renew", "update", "extend"), TOUCHING),
     **dict.fromkeys(("release", "rotate_key"), ("not_found",)),
     **dict.fromkeys(("start_session", "create_key"), ("conflict",)),

@@ -43,6 +43,7 @@ COUNTED: Final = {
     "released": "leasehold_releases_total",
     "queued": "leasehold_waits_total",
     "trespass": "leasehold_trespasses_total",
+    "planned": "leasehold_plans_total",
 }
 """Which counter an event of each kind belongs to."""
 CODES: Final = {"refused": "held", "timeout": "timeout"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request, Waiter
+from leasehold.domain.entries import End, Hold, PlanTerms, Poll, Presence, Receipt, Request, Waiter
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.errors import StoreError
@@ -33,6 +33,7 @@ _FUTURE = {
     Waiter: "deadline",
     End: "until",
     Poll: "until",
+    PlanTerms: "until",
     Session: "expires_us",
     Key: "until_us",
     Request: "until",
@@ -40,7 +41,7 @@ _FUTURE = {
     Receipt: "until",
 }
 """The field with a time to count from the first sighting."""
-_PAST = {Hold: "acquired_at", Waiter: "since", End: "at", Session: "started_us", Key: "created_us"}
+_PAST = {Hold: "acquired_at", Waiter: "since", PlanTerms: "since", End: "at", Session: "started_us", Key: "created_us"}
 """The field with a time for display only: by the writer's clock, but never later than the first sighting."""
 _KEPT = 31 * 24 * 3_600 * SECOND
 _MANY = 50_000

@@ -17,6 +17,8 @@ from leasehold.domain.entries import (
     End,
     Hold,
     LeaseRequest,
+    PlanMark,
+    PlanTerms,
     Poll,
     Presence,
     Receipt,
@@ -26,6 +28,7 @@ from leasehold.domain.entries import (
 )
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
+from leasehold.domain.records import resources_of
 from leasehold.domain.sessions import Session
 from leasehold.errors import StoreError, StoreUnsuitable
 
@@ -45,6 +48,8 @@ _KINDS: dict[str, type] = {
     "end": End,
     "ref": Ref,
     "wish": Poll,
+    "plan": PlanTerms,
+    "mark": PlanMark,
     "session": Session,
     "request": Request,
     "presence": Presence,
@@ -163,6 +168,10 @@ def headline(key: str, entries: Iterable[Entry]) -> str:
         return "; ".join([*map(_held, kinds.get(Hold, ())), *([f"waiting: {names}"] if names else [])])[:400]
     if Session in kinds:
         return f"session of {shown(kinds[Session][0].holder)}"
+    if PlanTerms in kinds:
+        return "; ".join(
+            f"{shown(each.ask.holder)} plans {shown(' '.join(resources_of(each.ask)))}" for each in kinds[PlanTerms]
+        )[:400]
     if Ref in kinds:
         return f"leases and requests of one holder: {len(kinds[Ref])}"
     return f"{_NAMES[next(iter(kinds))] if kinds else 'nothing'} of {key}"

@@ -27,6 +27,7 @@ TOPICS = (
     "overlap",
     "patterns",
     "pools",
+    "plans",
     "modes",
     "several",
     "choices",
@@ -71,6 +72,7 @@ from leasehold.testing.conformance.names import Names  # noqa: E402
 from leasehold.testing.conformance.order import Order  # noqa: E402
 from leasehold.testing.conformance.overlap import Overlap  # noqa: E402
 from leasehold.testing.conformance.patterns import Patterns  # noqa: E402
+from leasehold.testing.conformance.plans import Plans  # noqa: E402
 from leasehold.testing.conformance.pools import Pools  # noqa: E402
 from leasehold.testing.conformance.reentrant import Reentrant  # noqa: E402
 from leasehold.testing.conformance.refusals import Refusals  # noqa: E402
@@ -89,6 +91,7 @@ class Conformance(
     Overlap,
     Patterns,
     Pools,
+    Plans,
     Modes,
     Several,
     Choices,

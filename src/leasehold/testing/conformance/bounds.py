@@ -111,6 +111,21 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
         "by": (*BAD_TEXT, "x" * 257),
         "reason": (*BAD_TEXT, "x" * 1025),
     },
+    "plan": {
+        "resources": ACQUIRE["resources"],
+        "resource": ACQUIRE["resource"],
+        "ttl": ACQUIRE["ttl"],
+        "name": BAD_TEXT,
+        "reason": ACQUIRE["reason"],
+        "holder": ACQUIRE["holder"],
+        "session": ACQUIRE["session"],
+        "space": BAD_TEXT,
+        "token": ACQUIRE["token"],
+        "trace": ACQUIRE["trace"],
+        "firm": BAD_FLAG,
+        "wait": (None, 0, "abc", 5),
+    },
+    "plans": {"space": BAD_TEXT, "holder": BAD_TEXT, "resource": RESOURCE[1:]},
     "list": {"space": BAD_TEXT, "holder": BAD_TEXT, "resource": RESOURCE[1:]},
     "history": {
         "space": BAD_TEXT,
@@ -128,6 +143,7 @@ BAD: dict[str, dict[str, tuple[object, ...]]] = {
 PARAMETER = {
     "acquire": {"resource": "resources"},
     "steal": {"resource": "resources"},
+    "plan": {"resource": "resources"},
     "force_release": {"resource": "target"},
 }
 """Where the field that a refusal names is not called like the argument that it came by."""
@@ -157,6 +173,8 @@ def _sound(verb: str, lease: str, token: str) -> dict[str, object]:
         "rotate_key": {"key": "0" * 16},
         "revoke_key": {"key": "0" * 16},
         "list": {},
+        "plan": {"resources": "new", "ttl": LONG},
+        "plans": {},
         "history": {},
     }
     return arguments[verb]

@@ -11,7 +11,7 @@ const EVENTS_MOST = 30;
 const byWhom = (d) => (d.by ? `by ${d.by}: ${d.why}` : (d.reason ?? "").replace(/^forced /, ""));
 const REMARKS = {
   forced: byWhom, cleared: byWhom, extended: byWhom, refused: (d) => `behind ${(d.by ?? []).join(", ")}`,
-  noted: (d) => d.note ?? "removed the note", trespass: (d) => `${d.by} changed ${(d.paths ?? []).join(", ")}`,
+  planned: (d) => d.name ?? "", plan_ended: (d) => d.reason, noted: (d) => d.note ?? "removed the note", trespass: (d) => `${d.by} changed ${(d.paths ?? []).join(", ")}`,
   deadlock: (d) => (d.cycle ?? []).join(" → "), released: (d) => [d.status, d.error].filter(Boolean).join(": "),
   granted: (d) => (d.waited_seconds ? `after ${span(d.waited_seconds * 1000)}` : ""), queued: (d) => `place ${d.position}`,
   key_created: (d) => [d.role, d.by && byWhom(d)].filter(Boolean).join(", "), key_revoked: (d) => (d.by ? byWhom(d) : ""), session_ended: (d) => (d.by ? byWhom(d) : ""),

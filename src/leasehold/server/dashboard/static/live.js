@@ -5,7 +5,8 @@ import { setClock } from "./times.js";
 
 const KINDS = [
   "granted", "queued", "renewed", "updated", "released", "expired", "forced", "refused", "deadlock", "cancelled", "lost",
-  "timeout", "quarantined", "cleared", "trespass", "extended", "noted", "session_started", "session_ended", "key_created", "key_revoked",
+  "timeout", "quarantined", "cleared", "trespass", "extended", "noted", "planned", "plan_ended", "session_started",
+  "session_ended", "key_created", "key_revoked",
 ];
 // Events that change the wait-for graph.
 const MOVES = new Set(["granted", "queued", "released", "expired", "forced", "cancelled", "timeout", "deadlock", "refused", "cleared", "session_ended"]);

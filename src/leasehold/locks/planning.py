@@ -1,0 +1,191 @@
+"""The verbs about plans, for plain code and for coroutines: `Locks` and `AsyncLocks` have them. They decide nothing."""
+
+from __future__ import annotations
+
+from leasehold.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Literal, overload
+
+    from leasehold.domain.outcomes import Acquired, Planned, Refused
+    from leasehold.domain.plans import Plan
+    from leasehold.locks.aio import AsyncAnswers
+    from leasehold.locks.arguments import Duration, Names, Wait
+    from leasehold.requests.calls import Answers, Call
+else:  # `typing` costs a one-shot command more than its acquire
+
+    def overload(signature: object) -> object:
+        """Return it as it is: only type checkers read overloads."""
+        return signature
+
+
+def _is_firm(firm: object, wait: object) -> bool:
+    """Return True for a firm plan. Raises `InvalidInput` for a wait of one that is not."""
+    from leasehold.requests import checks  # noqa: PLC0415 (on the way of every call, but not of every import)
+
+    if not checks.flag(firm, "firm") and wait is not True:
+        raise InvalidInput("wait", "goes with firm=True: any other plan is announced at once")
+    return firm is True
+
+
+class Planning:
+    """Verbs about plans, for plain code."""
+
+    if TYPE_CHECKING:
+        _answers: Answers
+
+        def _call(self, verb: str, given: dict[str, Any]) -> Call:
+            """See `CallDefaults`."""
+
+        def acquire(self, resources: Names, *args: Any, **terms: Any) -> Acquired:
+            """See `Locks`."""
+
+    @overload
+    def plan(  # noqa: D102 (an overload)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: Literal[False] = False,
+        wait: Wait = True,
+    ) -> Planned | Refused: ...
+
+    @overload
+    def plan(  # noqa: D102, F811 (an overload)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: Literal[True],
+        wait: Wait = True,
+    ) -> Acquired: ...
+
+    def plan(  # noqa: F811 (its overloads)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: bool = False,
+        wait: Wait = True,
+    ) -> Planned | Acquired:
+        """Announce what you are about to touch: a soft claim, which grants nothing and blocks nobody.
+
+        The answer shows the conflict matrix: `plan.overlaps`. A plan of the same session, or one that `token` opens, is
+        replaced. An acquire with this token or session takes what it leases out of the plan; `release` ends the plan.
+
+        `firm=True` announces nothing: it is an `acquire` of all of it at once, which takes its place in every queue, is
+        refused as a deadlock where it would close one, and waits for as long as `wait` says.
+        """
+        if _is_firm(firm, wait):
+            terms = {"holder": holder, "session": session, "space": space, "token": token, "trace": trace}
+            return self.acquire(resources, ttl=ttl, wait=wait, name=name, reason=reason, **terms)
+        given = {each: value for each, value in locals().items() if each not in ("firm", "wait")}
+        outcome: Planned | Refused = self._answers.ask(self._call("plan", given))
+        return outcome
+
+    def plans(
+        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
+    ) -> tuple[Plan, ...] | Refused:
+        """Return every live plan, the oldest first, with what overlaps; of one space, holder or resource if named."""
+        outcome: tuple[Plan, ...] | Refused = self._answers.ask(self._call("plans", locals()))
+        return outcome
+
+
+class AsyncPlanning:
+    """Verbs about plans, for coroutines."""
+
+    if TYPE_CHECKING:
+        _answers: AsyncAnswers
+
+        def _call(self, verb: str, given: dict[str, Any]) -> Call:
+            """See `CallDefaults`."""
+
+        async def acquire(self, resources: Names, *args: Any, **terms: Any) -> Acquired:
+            """See `Locks`."""
+
+    @overload
+    async def plan(  # noqa: D102 (an overload)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: Literal[False] = False,
+        wait: Wait = True,
+    ) -> Planned | Refused: ...
+
+    @overload
+    async def plan(  # noqa: D102, F811 (an overload)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: Literal[True],
+        wait: Wait = True,
+    ) -> Acquired: ...
+
+    async def plan(  # noqa: F811 (its overloads)
+        self,
+        resources: Names,
+        *,
+        ttl: Duration,
+        name: str | None = None,
+        reason: str | None = None,
+        holder: str | None = None,
+        session: str | None = None,
+        space: str | None = None,
+        token: str | Sequence[str] | None = None,
+        trace: str | None = None,
+        firm: bool = False,
+        wait: Wait = True,
+    ) -> Planned | Acquired:
+        """As `Planning.plan`."""
+        if _is_firm(firm, wait):
+            terms = {"holder": holder, "session": session, "space": space, "token": token, "trace": trace}
+            return await self.acquire(resources, ttl=ttl, wait=wait, name=name, reason=reason, **terms)
+        given = {each: value for each, value in locals().items() if each not in ("firm", "wait")}
+        outcome: Planned | Refused = await self._answers.ask(self._call("plan", given))
+        return outcome
+
+    async def plans(
+        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
+    ) -> tuple[Plan, ...] | Refused:
+        """As `Planning.plans`."""
+        outcome: tuple[Plan, ...] | Refused = await self._answers.ask(self._call("plans", locals()))
+        return outcome
