@@ -227,9 +227,13 @@ def test_sudo_begins_a_session_for_a_person_who_stays_the_same(tree: Tree) -> No
     zsh = tree.add(11, 1, "zsh", leads=True)
     monitor = tree.add(111, tree.add(110, zsh, "sudo"), "sudo", leads=True)
     taken = tree.command(monitor).saved()
+    name = asker(tree.command(monitor)).holder
+    assert ", zsh 11 #" in name
     tree.end(110, 111)
     monitor = tree.add(113, tree.add(112, zsh, "sudo"), "sudo", leads=True)
     assert tree.command(monitor).judge(taken) == MINE
+    assert asker(tree.command(monitor)).holder == name
+    assert ", sudo 115 #" in asker(tree.command(tree.add(115, tree.add(114, 1, "sudo", leads=True), "sudo"))).holder
 
 
 @pytest.mark.parametrize(

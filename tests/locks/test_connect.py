@@ -48,6 +48,31 @@ def test_what_is_given_to_connect_wins(work: Path) -> None:
     assert not (work / "here.db").exists()
 
 
+def test_two_users_of_one_database_who_chose_one_name_are_two_principals(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither replays or cancels the other's requests, and a deadlock between them is one."""
+    url = f"sqlite://{work}/here.db"
+    own = os.geteuid()
+    with leasehold.connect(url, holder="ci") as ada:
+        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+        other = leasehold.connect(url, holder="ci")
+        monkeypatch.undo()
+        with other as bob:
+            taken = ada.acquire("x", ttl=60, request_id="release-7")
+            assert isinstance(taken, leasehold.Granted)
+            again = ada.acquire("x", ttl=60, request_id="release-7")
+            assert isinstance(again, leasehold.Granted)
+            assert again.lease.id == taken.lease.id
+            assert isinstance(bob.acquire("x", ttl=60, request_id="release-7"), leasehold.Held)
+            cancelled = bob.cancel("release-7")
+            assert isinstance(cancelled, leasehold.Cancelled)
+            assert cancelled.was != "granted"
+            assert bob.acquire("y", ttl=60, intent=True)
+            assert isinstance(ada.acquire("y", ttl=60, intent=True), leasehold.Held)
+            assert isinstance(bob.acquire("x", ttl=60, intent=True), leasehold.Deadlock)
+
+
 def test_connect_takes_a_choice(work: Path) -> None:
     choice = config.find("sqlite:x.db", env={"HOME": str(work), "LEASEHOLD_SPACE": "chosen"})
     with leasehold.connect(choice, threaded=False) as locks:

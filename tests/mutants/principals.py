@@ -14,6 +14,13 @@ PRINCIPALS = (
         (SERVER, "-k", "replay_is_of or nodes_of or phantom or cycle_of"),
     ),
     Mutant(
+        "two users of one database are one principal",
+        "locks/connect.py",
+        'user=f"uid:{os.geteuid()}"',
+        "user=None",
+        ("tests/locks/test_connect.py", "-k", "two_users"),
+    ),
+    Mutant(
         "a cancel does not say which principal it is of",
         "requests/to_command.py",
         "    principal = None if authority is None else authority.principal\n",

@@ -80,7 +80,7 @@ def connect(
         answers = http_answers(choice.url, api_key, None if threaded else progress, choice.patience)
     else:
         store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why, is_one_shot=not threaded)
-        rules = choice.rules() if settings is None else settings
+        rules = _rules(choice, settings)
         answers = _answers(
             store, lambda engine: ThreadDriver(engine) if threaded else CallerDriver(engine, progress), rules
         )
@@ -112,7 +112,7 @@ async def aconnect(
         answers = async_http_answers(choice.url, api_key, choice.patience)
     else:
         store = open_store(choice.store_url, accept_restore=accept_restore, why=choice.why)
-        rules, loop = choice.rules() if settings is None else settings, asyncio.get_running_loop()
+        rules, loop = _rules(choice, settings), asyncio.get_running_loop()
 
         def answers_of(lane: Store) -> AsyncEngineAnswers:
             engine = Engine(lane)
@@ -125,6 +125,12 @@ async def aconnect(
             lanes: Lanes[AsyncAnswers] = Lanes(answers, lambda lane: answers_of(store.lane(lane)), store.layout.lanes)
             answers = AsyncLaneAnswers(lanes)
     return AsyncLocks(answers, **who)
+
+
+def _rules(choice: Choice, given: Settings | None) -> Settings:
+    """Return the settings of locks that this process opens itself: two users of one database are two principals."""
+    rules = choice.rules() if given is None else given
+    return rules._replace(user=f"uid:{os.geteuid()}") if choice.url.startswith("sqlite:") else rules
 
 
 async def open_served(

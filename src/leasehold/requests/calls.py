@@ -99,3 +99,5 @@ class Settings(Noun):
     ttl_most: int = 24 * 3600 * SECOND
     pools: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 (never changed)
     """The members of each declared pool, each with its labels after it."""
+    user: str | None = None
+    """The principal of a store that has no keys and is a file of this machine: the operating system's user."""

@@ -56,7 +56,7 @@ def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
     return Terms(
         where,
         who,
-        keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else None),
+        keys.actor(where, who, None, authority.principal if isinstance(authority, calls.Authority) else settings.user),
         *_mode(mode, slots),
         flag(any_of, "any_of"),
         ttl(life, settings),

@@ -103,12 +103,13 @@ def _update(_settings: Settings, _engine: str, lease: object, context: object, m
 
 
 def _cancel(
-    _settings: Settings,
+    settings: Settings,
     _engine: str,
     request_id: object,
     holder: object,
     session: object,
     space: object,
+    *,
     token: object = None,
     admin: object = None,
     authority: calls.Authority | None = None,
@@ -116,7 +117,7 @@ def _cancel(
     session_id = None if session is None else checks.credential(session)[0]
     principal = None if authority is None else authority.principal
     name = checks.text(holder, "holder", 256)
-    actor = keys.actor(checks.space(space), name, session_id, principal)
+    actor = keys.actor(checks.space(space), name, session_id, principal or settings.user)
     asked = checks.text(request_id, "request_id", 128)
     proof = checks.proof(token, session, admin, authority)
     request = keys.request(actor, asked, name, principal)

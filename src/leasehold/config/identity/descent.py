@@ -92,8 +92,9 @@ class Lineage(Noun):
 
     @property
     def owner(self) -> Process | None:
-        """The process after which this command is named: its agent's, else its parent."""
-        return self.agent or (self.chain[1] if len(self.chain) > 1 else None)
+        """The process after which this command is named: its agent's, else its parent, or who ran that by sudo."""
+        above = self.chain[1:]
+        return self.agent or next((each for each in above if each.name not in CARRIERS), above[0] if above else None)
 
     def saved(self) -> str:
         """Return the chain as text, to save with a token."""
