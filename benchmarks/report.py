@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
+import time
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import leasehold
 from benchmarks import interpreter
 from leasehold.domain import rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Figure(NamedTuple):
@@ -60,7 +60,15 @@ def write_json(path: Path, found: dict[str, list[Figure]]) -> None:
     """Write all figures of a run."""
     told = {name: [figure._asdict() for figure in figures] for name, figures in found.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"subject": subject(), "machine": machine(), "benchmarks": told}, indent=2) + "\n")
+    run = {"on": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "subject": subject()}
+    path.write_text(json.dumps({**run, "machine": machine(), "benchmarks": told}, indent=2) + "\n")
+
+
+def commit() -> str:
+    """Return the commit that is measured, with a `+` if files differ from it; empty outside a clone."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=8", "--exclude=*"]
+    told = subprocess.run(words, capture_output=True, text=True, check=False)
+    return told.stdout.strip()
 
 
 def machine() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks import readme, report
 from benchmarks.__main__ import BENCHMARKS
 
 if TYPE_CHECKING:
@@ -45,3 +47,26 @@ def test_a_brief_run(name: str, folder: Path) -> None:
 def test_each_benchmark_is_documented() -> None:
     told = (HERE / "docs" / "explanation" / "benchmarks.md").read_text(encoding="utf-8")
     assert [name for name in BENCHMARKS if f"\n| `{name}` |" not in told] == []
+
+
+def test_the_figures_of_a_run_replace_those_of_the_readme_and_nothing_else() -> None:
+    figure = report.at_least("HTTP, 64 connections", "9 cycles/s", "Redis 6 cycles/s", 1.5, 0.5)
+    run = {"on": "2026-11-20", "commit": "c0ffee", "subject": "Leasehold", "machine": "2 processors"}
+    page = (HERE / "README.md").read_text(encoding="utf-8")
+    told = readme.with_figures(page, {**run, "benchmarks": {"http": [figure._asdict()]}})
+    between = told.partition(readme.BEGIN)[2].partition(readme.END)[0]
+    assert "commit `c0ffee`" in between
+    assert between.rstrip().endswith("| HTTP, 64 connections | 9 cycles/s | Redis 6 cycles/s | 1.50 |")
+    assert told.partition(readme.BEGIN)[0] == page.partition(readme.BEGIN)[0]
+    assert told.partition(readme.END)[2] == page.partition(readme.END)[2]
+
+
+def test_what_the_readme_shows_is_measured() -> None:
+    assert [name for name in readme.SHOWN if name not in BENCHMARKS] == []
+
+
+def test_a_run_says_when_it_was_and_of_which_commit(tmp_path: Path) -> None:
+    report.write_json(tmp_path / "run.json", {})
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["on"].startswith("20")
+    assert {"commit", "subject", "machine", "benchmarks"} <= run.keys()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 CLIENT = ROOT / "clients" / "typescript"
 PATIENCE = 240.0
-TSC = CLIENT / "node_modules" / ".bin" / "tsc"
 
 
 def node(*words: str, give: str | None = None, **env: str) -> str:
@@ -70,9 +69,18 @@ def test_the_types_are_made_from_the_openapi_document() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(not TSC.exists(), reason="TypeScript is not installed: run `npm install` in clients/typescript")
-def test_programs_in_typescript_check() -> None:
-    node(str(TSC), "--project", ".")
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the client with its tools, installed by npm; the clone stays as it is."""
+    place = tmp_path_factory.mktemp("npm") / "clients" / "typescript"
+    shutil.copytree(CLIENT, place, ignore=shutil.ignore_patterns("node_modules", "dist", "*.tgz"))
+    shutil.copy(ROOT / "LICENSE", place.parents[1])
+    npm(place, "install")
+    return place
+
+
+def test_programs_in_typescript_check(package: Path) -> None:
+    node(str(package / "node_modules" / ".bin" / "tsc"), "--project", str(package))
 
 
 def test_both_languages_call_a_key_by_the_same_name() -> None:
@@ -129,10 +137,10 @@ DEPLOY = "declare function deploy(what: { fence: number; signal: AbortSignal }):
 
 
 def npm(folder: Path, *words: str) -> str:
-    """Run npm there; without a registry, say that the packed package was not tried."""
+    """Run npm there; without npm or a registry, say that types and the packed package were not tried."""
     found = shutil.which("npm")
     if found is None:
-        pytest.skip("NOT RUN: npm is not installed, so the packed package was not tried")
+        pytest.skip("NOT RUN: npm is not installed, so types and the packed package were not tried")
     done = subprocess.run(
         [found, *words, "--no-audit", "--no-fund", "--loglevel=error"],
         cwd=folder,
@@ -147,12 +155,9 @@ def npm(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_the_packed_package_works_in_a_strict_project_of_either_kind(tmp_path: Path) -> None:
+def test_the_packed_package_works_in_a_strict_project_of_either_kind(package: Path, tmp_path: Path) -> None:
     """As somebody would who installs it: `import` and `require`, with types and without our tools."""
-    package, app = tmp_path / "clients" / "typescript", tmp_path / "app"
-    shutil.copytree(CLIENT, package, ignore=shutil.ignore_patterns("node_modules", "dist", "*.tgz"))
-    shutil.copy(ROOT / "LICENSE", tmp_path)
-    npm(package, "install")
+    app = tmp_path / "app"
     packed = npm(package, "pack").split()[-1]
     app.mkdir()
     (app / "package.json").write_text('{"private": true, "type": "module"}')
