@@ -119,7 +119,6 @@ _WHERE = {
         "Renewed",
         "TimedOut",
         "TrespassReported",
-        "TrespassReported",
         "Updated",
     ),
     "domain.plans": ("Overlap", "Plan"),
@@ -189,7 +188,8 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    ours = (name for name in globals() if name.startswith("__") or name[0] != "_")
+    return sorted({*ours, *__all__} - {"TYPE_CHECKING", "annotations", "sys"})
 
 
 def __getattr__(name: str) -> object:

@@ -106,6 +106,14 @@ def test_a_field_that_is_no_parameter_is_an_error_where_it_is_written(locks: Loc
     assert repr(template) in str(caught.value)
 
 
+@pytest.mark.parametrize("names", ["", "path:/etc", " x", [], ["a", "path:../b"], 3, None, [3], {"a"}, b"a"])
+def test_a_name_that_can_never_be_one_is_an_error_where_it_is_written(locks: Locks, names: Any) -> None:  # noqa: ANN401
+    with pytest.raises((InvalidInput, TypeError)):
+
+        @locks.guarded(names)
+        def work(service: str) -> None: ...
+
+
 @pytest.mark.parametrize("template", ["{service", "service}", "{{service}"])
 def test_braces_that_do_not_match(locks: Locks, template: str) -> None:
     def deploy(service: str) -> None:

@@ -324,7 +324,9 @@ def test_a_bare_decorator_is_refused_when_it_is_written(locks: Locks, run: Run) 
 
 
 def test_dir_lists_the_public_names() -> None:
-    assert set(leasehold.__all__) <= set(dir(leasehold))
+    listed = set(dir(leasehold))
+    assert set(leasehold.__all__) <= listed
+    assert not listed & {"TYPE_CHECKING", "annotations", "sys", "_MODULES", "_WHERE"}
 
 
 def test_released_is_true_once(locks: Locks) -> None:

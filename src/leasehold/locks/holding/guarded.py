@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.errors import InvalidInput
 from leasehold.locks.holding.held import check_asked, check_on_lost, is_coroutine_function
+from leasehold.requests import checks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -83,6 +84,8 @@ def _check_options(locks: Locks | AsyncLocks, resources: object, asked: Mapping[
     if callable(resources):
         name = _name_of(resources)
         raise TypeError(f"say what {name} is guarded by: write @locks.guarded('a-name'), not @locks.guarded alone")
+    if not resources or not isinstance(resources, str | list | tuple):
+        checks.resource_names(resources)  # raises: these are no names at all
     options = {key: value for key, value in asked.items() if key != "on_lost"}
     inspect.signature(locks.acquire).bind("", **options)
     check_asked(locks, {"resources": "a-name", **options})
@@ -123,6 +126,9 @@ class NameTemplates:
         self._is_one = isinstance(resources, str)
         templates = [resources] if isinstance(resources, str) else list(resources)
         self._parts = [list(self._parse(template)) for template in templates]
+        for parts in self._parts:
+            if not any(field for _, field in parts):  # the others are checked with each call
+                checks.resource("".join(literal for literal, _ in parts))
 
     def fill(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str | list[str]:
         """Return the names for one call."""
