@@ -142,6 +142,23 @@ def test_a_tree_that_is_gone_hides_nothing_elsewhere(agent: Agent) -> None:
     assert said.message.count(f"{FILE}, held by bob") == 2, "bob's work in the other worktree, and this file"
 
 
+def test_a_repository_that_the_call_moves_away_hides_nothing(agent: Agent) -> None:
+    hold(agent)
+    said = agent.run(f"mv .git ../moved; echo x > {FILE}", agent.here)
+    assert not said.allowed
+    assert f"{FILE}, held by bob. Undo this before you go on:\n  # ask bob about {FILE}" in said.message
+
+
+def test_a_call_that_outlives_its_record_is_judged(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold(agent)
+    assert agent.hook(BEFORE, 1, "./build").allowed
+    monkeypatch.setattr("leasehold.guard.effects.calls.KEPT_NS", -1)
+    assert agent._replace(name="bbbb").hook(BEFORE, 2, "./test").allowed
+    (agent.here / FILE).write_text("x")
+    said = agent.hook(AFTER, 1, "./build")
+    assert f"{FILE}, held by bob" in said.message
+
+
 # ------------------------------------------------------------------------------------------- links
 
 
@@ -150,6 +167,40 @@ def test_a_file_tool_does_not_write_through_a_link_to_a_held_file(agent: Agent) 
     sh(f"ln -s {FILE} link.py; ln -s src folder", agent.here)
     assert not agent.hook(BEFORE, 1, path="link.py").allowed
     assert not agent.hook(BEFORE, 2, path="folder/held.py").allowed
+
+
+def test_a_held_link_is_restored_by_the_command_that_the_hook_gives(agent: Agent) -> None:
+    sh("ln -s held.py src/link.py; git add -A; git commit -qm link", agent.here)
+    hold(agent, "path:src/link.py")
+    said = agent.run("rm src/link.py; printf held.py > src/link.py", agent.here)
+    assert "src/link.py, held by bob" in said.message
+    undo_it = said.message.splitlines()[1].strip()
+    assert agent.run(undo_it, number=2) == Decision()
+    assert (agent.here / "src" / "link.py").is_symlink()
+
+
+def test_a_link_that_is_only_staged_is_not_changed(agent: Agent) -> None:
+    sh("ln -s held.py src/link.py; git add -A; git commit -qm link; git rm -q --cached src/link.py", agent.here)
+    hold(agent, "path:src/link.py")
+    assert agent.run("git reset -q", agent.here) == Decision()
+
+
+@pytest.mark.parametrize("name", [":(top)a", "a*", "[ab]", "?", "-rf", "a b'c\"d", "$HOME", "ünï"])
+def test_the_command_that_restores_a_file_means_that_file_alone(agent: Agent, name: str) -> None:
+    beside = [agent.here / each for each in (name, "ab", "a", "b")]
+    for path in beside:
+        path.write_text("one")
+    sh("git add -A; git commit -qm odd", agent.here)
+    bob = agent._replace(name="bbbb")
+    assert bob.hook(BEFORE, 1, path=str(agent.here / name)).allowed
+    bob.hook(AFTER, 1, path=str(agent.here / name))
+    for path in beside[1:]:
+        path.write_text("work of others")
+    assert agent.hook(BEFORE, 2, "./build").allowed
+    (agent.here / name).write_text("x")
+    undo_it = agent.hook(AFTER, 2, "./build").message.splitlines()[1].strip()
+    assert agent.run(undo_it, number=3) == Decision()
+    assert [path.read_text() for path in beside] == ["one", *["work of others"] * 3]
 
 
 # ------------------------------------------------------------------------ calls whose end is not reported

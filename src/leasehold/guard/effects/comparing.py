@@ -1,8 +1,12 @@
 """Which paths of a tree changed between two pictures of it."""
 
+# Pathlib costs a one-shot process more than all of this
+# ruff: noqa: PTH115, PTH118
+
 from __future__ import annotations
 
-from stat import S_ISREG
+import os
+from stat import S_ISLNK, S_ISREG
 
 from leasehold.errors import LeaseholdError
 from leasehold.guard.effects.picture import git, hidden_in, names_in, state_of
@@ -17,13 +21,15 @@ CERTAIN_MOST = 5_000
 """Up to so many doubtful paths are compared by content; more than that count as changed."""
 _AT_ONCE = 500
 """Paths that are given to one command of git."""
+LINK = "120000"
+"""Git's mode of a symbolic link, whose content is its target."""
 
 
 def changed(before: TreePicture, after: TreePicture) -> list[str]:
     """Return the paths whose files are not as they were, by whatever way they changed."""
     found = {path for path, state in before.states.items() if state != state_in(after, path)}
-    if not after.is_readable:  # of its other files nothing is lost: a commit has them
-        return sorted(found - set(before.watched))
+    if not after.is_readable:  # nothing is lost of its other files that are gone: a commit has them
+        return sorted(path for path in found if path not in before.watched or state_in(after, path) is not None)
     rewritten = _rewritten(before, found)
     new = after.states.keys() - before.states.keys() - _absent(after)
     doubtful = new & {*after.staged, *after.hidden}  # their index changed, and perhaps nothing else
@@ -71,8 +77,11 @@ def _unlike(before: TreePicture, paths: Iterable[str]) -> set[str]:
     ids = hashed(before.root, [*plain])
     # Of the mode of a plain file, git keeps only who may run it.
     now = {path: ("100755" if plain[path][0] & 0o100 else "100644", id_) for path, id_ in ids.items()}
+    links = [path for path, state in states.items() if state is not None and S_ISLNK(state[0])]
+    now |= {path: (LINK, hashed_link(before.root, path)) for path in links}
     then = blobs(before.root, before.head, wanted)
-    return {path for path in wanted if then.get(path) != now.get(path) or (states[path] and path not in plain)}
+    known = {*plain, *links}
+    return {path for path in wanted if then.get(path) != now.get(path) or (states[path] and path not in known)}
 
 
 def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
@@ -94,6 +103,15 @@ def hashed(root: str, paths: Sequence[str]) -> dict[str, str]:
             else {**hashed(root, there[:half]), **hashed(root, there[half:])}
         )
     return dict(zip(paths, told, strict=True))
+
+
+def hashed_link(root: str, path: str) -> str:
+    """Return git's id of the target of this link; empty if it is no link any more."""
+    try:
+        target = os.readlink(os.path.join(root, path))
+    except OSError:
+        return ""
+    return git(root, "hash-object", "--stdin", feed=os.fsencode(target)).decode().strip()
 
 
 def blobs(root: str, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ from leasehold.domain.patterns import escaped
 from leasehold.guard.checking import WARN, LeaseOwner, concerns, is_of_hook, name_of, typed
 from leasehold.guard.editors.decision import Decision, KnownLease, take
 from leasehold.guard.effects import calls, comparing, undoing
-from leasehold.guard.effects.calls import Register
+from leasehold.guard.effects.calls import Register, ToolUse
 from leasehold.guard.effects.trespasses import Trespass, Trespasses
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from leasehold.domain.leases import Lease
     from leasehold.guard.editors.decision import HookTerms
-    from leasehold.guard.effects.calls import ToolUse
     from leasehold.guard.effects.picture import TreePicture
     from leasehold.guard.effects.recording import Recorded
     from leasehold.guard.effects.scenes import Scene
@@ -104,6 +103,8 @@ class Judging:
         """
         register = Register(self._scene.shared(tree, "calls"))
         mine = register.read(self._scene.call)
+        if mine is None and self._words is ENDED:  # it took more than an hour, or moved the repository away
+            mine = ToolUse(self._scene.call, self._scene.session, self._terms.holder, began=0)
         if mine is None:
             return
         if self._words is LEFT_RUNNING:

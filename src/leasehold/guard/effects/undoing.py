@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from stat import S_ISREG
+from stat import S_ISLNK, S_ISREG
 
 from leasehold.domain.names import shown
 from leasehold.guard.checking import typed
-from leasehold.guard.effects.comparing import blobs, hashed
+from leasehold.guard.effects.comparing import LINK, blobs, hashed, hashed_link
 from leasehold.guard.effects.picture import git, hidden_in, state_of
 
 TYPE_CHECKING = False
@@ -24,6 +24,10 @@ COPIES_MOST, COPY_BYTES = 64, 4 * 1024 * 1024
 """Held files that are copied before a call, each of at most this size: those that differ from their commit."""
 ABSENT = ""
 """The content of a file that does not exist."""
+_TO = "to "
+"""Before git's id of the target of a symbolic link, so that no file with that text counts as the link."""
+_MAGIC = frozenset(":*?[\\")
+"""Characters by which a path given to git may stand for others."""
 
 
 def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str, str]:
@@ -44,17 +48,20 @@ def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str,
 
 
 def content(root: str, path: str) -> str | None:
-    """Return git's id of what is in this file now; empty if it does not exist, None if it is no plain file."""
+    """Return git's id of what is in this file now; empty if it does not exist, None if it is no file of git's."""
     state = state_of(root, path)
     if state is None:
         return ABSENT
+    if S_ISLNK(state[0]):
+        return _TO + hashed_link(root, path)
     return hashed(root, [path]).get(path, ABSENT) if S_ISREG(state[0]) else None
 
 
 def committed(picture: TreePicture, path: str) -> str:
     """Return git's id of what the picture's commit has at this path; empty if it has nothing there."""
     found = blobs(picture.root, picture.head, [path]) if picture.head else {}
-    return found[path][1] if path in found else ABSENT
+    mode, id_ = found.get(path, ("", ABSENT))
+    return _TO + id_ if mode == LINK else id_
 
 
 def original(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str | None:
@@ -80,8 +87,9 @@ def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
         return shown(f"rm {file}")
     if then is None:
         return ""
+    git_ = f"git -C {typed(picture.root)}" + (" --literal-pathspecs" if _MAGIC & {*path} else "")
     skipped = "--ignore-skip-worktree-bits " if path in hidden_in(picture.root, [path]) else ""
-    return shown(f"git -C {typed(picture.root)} restore {skipped}--source={picture.head[:12]} -- {typed(path)}")
+    return shown(f"{git_} restore {skipped}--source={picture.head[:12]} -- {typed(path)}")
 
 
 _UNCHANGED = (0, 0, 0, 0)
