@@ -61,6 +61,7 @@ def editors(app: Path, tmp_path: Path) -> list[Editor]:
     return [Editor(session * 4, app, env) for session in "abc"]
 
 
+@pytest.mark.timeout(1800 if LONG else 300)
 def test_three_agents_in_one_tree(editors: list[Editor], tmp_path: Path) -> None:
     """Edits by file tools and shell calls overlap at random; each file has one writer, or its change is reported."""
     chance = random.Random(7)

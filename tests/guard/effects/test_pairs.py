@@ -28,6 +28,7 @@ PATIENCE = 1800 if LONG else 240
 """Seconds; each edit takes two processes or more, on a machine that may be busy."""
 
 
+@pytest.mark.timeout(2 * PATIENCE + 60)
 @pytest.mark.parametrize("agent", ADAPTERS)
 def test_no_edit_of_the_others_file_reaches_a_commit(agent: str, app: Path, tmp_path: Path) -> None:
     (app / "src").mkdir(exist_ok=True)

@@ -142,8 +142,11 @@ def test_a_tree_that_is_gone_hides_nothing_elsewhere(agent: Agent) -> None:
     assert said.message.count(f"{FILE}, held by bob") == 2, "bob's work in the other worktree, and this file"
 
 
-def test_a_repository_that_the_call_moves_away_hides_nothing(agent: Agent) -> None:
+@pytest.mark.parametrize("is_register_inside", [True, False])
+def test_a_repository_that_the_call_moves_away_hides_nothing(agent: Agent, *, is_register_inside: bool) -> None:
     hold(agent)
+    if is_register_inside:  # as with the default store
+        (agent.here / ".git" / "leasehold").mkdir()
     said = agent.run(f"mv .git ../moved; echo x > {FILE}", agent.here)
     assert not said.allowed
     assert f"{FILE}, held by bob. Undo this before you go on:\n  # ask bob about {FILE}" in said.message
@@ -153,10 +156,9 @@ def test_a_call_that_outlives_its_record_is_judged(agent: Agent, monkeypatch: py
     hold(agent)
     assert agent.hook(BEFORE, 1, "./build").allowed
     monkeypatch.setattr("leasehold.guard.effects.calls.KEPT_NS", -1)
-    assert agent._replace(name="bbbb").hook(BEFORE, 2, "./test").allowed
+    assert agent._replace(name="bbbb").run(RAN, agent.here, number=2) == Decision()
     (agent.here / FILE).write_text("x")
-    said = agent.hook(AFTER, 1, "./build")
-    assert f"{FILE}, held by bob" in said.message
+    assert f"{FILE}, held by bob" in agent.hook(AFTER, 1, "./build").message
 
 
 # ------------------------------------------------------------------------------------------- links
@@ -179,10 +181,11 @@ def test_a_held_link_is_restored_by_the_command_that_the_hook_gives(agent: Agent
     assert (agent.here / "src" / "link.py").is_symlink()
 
 
-def test_a_link_that_is_only_staged_is_not_changed(agent: Agent) -> None:
-    sh("ln -s held.py src/link.py; git add -A; git commit -qm link; git rm -q --cached src/link.py", agent.here)
-    hold(agent, "path:src/link.py")
-    assert agent.run("git reset -q", agent.here) == Decision()
+def test_a_link_of_which_only_the_index_changes_is_leased_to_nobody(agent: Agent) -> None:
+    sh("ln -s held.py src/link.py; git add -A; git commit -qm link", agent.here)
+    hold(agent)
+    assert agent.run("git rm -q --cached src/link.py", agent.here) == Decision()
+    assert held(agent) == {f"path:{FILE}": "bob"}
 
 
 @pytest.mark.parametrize("name", [":(top)a", "a*", "[ab]", "?", "-rf", "a b'c\"d", "$HOME", "ünï"])

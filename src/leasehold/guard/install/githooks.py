@@ -24,7 +24,7 @@ SERVER = ("pre-receive",)
 FEEDING = ("pre-push", "pre-receive")
 """Hooks that read standard input."""
 BEFORE = ".before-leasehold"
-MARK = "# Leasehold asks here who holds what is about to change; `leasehold uninstall git` takes it away."
+MARK = "# Leasehold checks here what others hold of the files about to change; remove it by: leasehold uninstall git"
 BEGIN, END = "# leasehold: begin", "# leasehold: end"
 NOT_CHECKED = 'echo "leasehold is not installed: not checked" >&2'
 
