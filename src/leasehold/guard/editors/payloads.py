@@ -148,7 +148,7 @@ def flatten(document: dict[str, Any]) -> dict[str, str]:
 
 def _texts(document: str) -> dict[str, str]:
     """Return the texts of a JSON object by their paths, such as `tool_input.files[0]`, and what is true as `1`."""
-    import apsw  # noqa: PLC0415 (with the first document)
+    from leasehold.light_apsw import apsw  # noqa: PLC0415 (with the first document)
 
     query = "SELECT fullkey, atom FROM json_tree(?1) WHERE type IN ('text', 'true') AND json_type(?1) = 'object'"
     try:

@@ -11,7 +11,6 @@ agent did meanwhile.
 from __future__ import annotations
 
 import os
-from types import MappingProxyType
 
 from leasehold.domain.nouns import Noun
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 KEPT_NS = 3600 * 10**9
 """A call is forgotten so long after it began, in nanoseconds: agents end their tool calls within minutes."""
+NONE_LEFT: Mapping[str, State] = {}
 MINE, THEIRS, UNKNOWN = "mine", "theirs", "unknown"
 
 
@@ -38,7 +38,7 @@ class ToolUse(Noun):
     ended: int | None = None
     said: tuple[str, ...] = ()
     """The paths that it plainly writes, below the root of the tree."""
-    left: Mapping[str, State] = MappingProxyType({})
+    left: Mapping[str, State] = NONE_LEFT
     """In which state it left the files that it changed."""
     is_edit: bool = False
     """True for a file tool, which writes what it said and nothing else."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.records import build, due
 from leasehold.errors import StoreError
+from leasehold.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
 from leasehold.stores.codec import pack, unpack
-from leasehold.stores.sqlite.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
 
 # isort: split
 from leasehold.stores.sqlite.database import Database
