@@ -136,6 +136,10 @@ def looking(ask: Asker) -> None:
     ):
         ask(line)
     waiter.kill()
+    assert ask("plan path:planned issue:9 --name work")["plans"][0]["resources"] == ["path:planned", "issue:9"]
+    assert ask("plan path:planned/a", holder="bob")["plans"][0]["overlaps"][0]["holder"] == "ada"
+    assert len(ask("plan")["plans"]) == len(ask("list")["plans"]) == 2
+    assert ask("plan --ttl 5m")["code"] == "invalid"
     assert ask("inspect path:/x")["code"] == "invalid"
     assert ask("list --of", " x ")["code"] == "invalid"
     assert ask("history --limit 0")["code"] == "invalid"

@@ -25,7 +25,7 @@ _GRANTED_OVER_GIT = (("lock", "GriteLock"), *_GRITE_LOCK, ("ttl_seconds", "count
 _INSTALLED = (("what", "text"), ("dry_run", "flag"), ("files", "InstalledFile[]"))
 _WORKTREE = (
     *(("agent", "text?"), ("path", "text"), ("branch", "text?"), ("values", "WorktreeValue[]")),
-    *(("leases", "ListedLease[]"), ("overlaps", "Overlap[]")),
+    *(("leases", "ListedLease[]"), ("overlaps", "WorktreeOverlap[]")),
 )
 _FAILED = ("code", "text"), ("message", "text")
 
@@ -39,6 +39,7 @@ def _shape(name: str, says: str, *rows: tuple[str, ...], base: str = "") -> tupl
 OWN = dict(
     (
         _shape("ListedLease", "A lease in a listing.", ("yours?", "flag"), base="ListedLease"),
+        _shape("Listed", "Live leases and plans.", ("leases", "ListedLease[]"), ("plans", "Plan[]")),
         _shape("Acquired", "The lease, and its token.", ("local?", "true"), base="Granted"),
         _shape("Waited", "A resource that is free.", ("resource", "text"), ("waited_seconds", "seconds")),
         _shape("History", "Past events, the newest first.", ("events", "Event[]"), ("plot?", "text")),
@@ -104,7 +105,7 @@ OWN = dict(
             *(("variable", "text"), ("value", "text"), ("resource", "text"), ("lease", "lease_id")),
         ),
         _shape(
-            "Overlap",
+            "WorktreeOverlap",
             "Where an agent meets another: it waits for it, or the other way round.",
             *(("resource", "text"), ("holder", "text"), ("state", "waits|blocks")),
         ),
@@ -165,8 +166,9 @@ DATA: dict[str, str] = {
     "release": "Released",
     "update": "Updated",
     "inspect": "Inspection",
+    "plan": "Plans",
     "wait": "Waited",
-    "list": "Leases",
+    "list": "Listed",
     "history": "History",
     "graph": "Graph",
     "watch": "Watched",

@@ -20,7 +20,7 @@ from stat import S_ISREG
 
 from leasehold.config import paths as places
 from leasehold.config import urls
-from leasehold.domain.keys import is_lease_id
+from leasehold.domain.keys import is_lease_id, is_plan_id
 from leasehold.domain.nouns import Noun
 from leasehold.errors import LeaseholdError
 
@@ -132,7 +132,7 @@ class Tokens:
         return self._user.may_use(line.holder, line.layer, line.chain)
 
     def _name(self, target: str) -> str:
-        return f"{self._scope}-{'-' if is_lease_id(target) else ''}{places.digest(target)}"
+        return f"{self._scope}-{'-' if is_lease_id(target) or is_plan_id(target) else ''}{places.digest(target)}"
 
 
 def tidy(*, days: int = 30, env: Mapping[str, str] | None = None) -> int:

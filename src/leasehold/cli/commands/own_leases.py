@@ -65,7 +65,7 @@ def _given_token(context: Context) -> str | None:
 
 def _meant(context: Context, token: str | None, target: str) -> list[OwnLease] | TargetResult:
     """Find the caller's lease on a resource or with an id; several if only a try can tell which one it is."""
-    is_id, session = keys.is_lease_id(target), context.session
+    is_id, session = keys.is_lease_id(target) or keys.is_plan_id(target), context.session
     if is_id and (token or (session and not context.is_of_run)):
         return [OwnLease(target, token, session)]
     name = target if is_id else checks.resource(target)
@@ -222,7 +222,7 @@ def release(context: Context) -> int:
 
 def _not_named(released: Released, targets: Sequence[str]) -> list[str]:
     """Return what the lease covered beyond these names; empty if it was released by its id."""
-    if any(map(keys.is_lease_id, targets)):
+    if any(keys.is_lease_id(target) or keys.is_plan_id(target) for target in targets):
         return []
     named = set(map(parse, targets))
     return [each for each in released.resources if each not in named]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.domain.graph import Graph
     from leasehold.domain.leases import Inspection, Lease
+    from leasehold.domain.plans import Plan
 
 
 def inspect(context: Context) -> int:
@@ -51,6 +52,7 @@ def _inspected(seen: Inspection, own: Collection[str]) -> str:
         lines.append(f"  until     {clock(lease.expires_us, seen.now_us)}")
         if lease.context:
             lines.append(f"  context   {shown(lease.context)}")
+    lines += [f"  planned   by {shown(each.holder)}, since {clock(each.since_us, seen.now_us)}" for each in seen.plans]
     lines += [f"  closed    {each.state} after {shown(each.holder)} ended uncleanly" for each in seen.closed]
     lines += [
         f"  waiting {each.position}. {shown(each.holder)}, since {clock(each.since_us, seen.now_us)}"
@@ -70,9 +72,26 @@ def list_leases(context: Context) -> int:
     if not values["all_spaces"]:
         _hint_elsewhere(context)
     own = {lease.id for lease in leases if context.is_proven(lease)}
-    table_ = lease_table(leases, width_of_terminal(), spaces=values["all_spaces"], own=own)
-    told = {"leases": _with_yours(wire.leases(leases)["leases"], own)}
-    return context.end(leases, table_ if leases else "No live leases.", told)
+    told = lease_table(leases, width_of_terminal(), spaces=values["all_spaces"], own=own)
+    plans, planned = _plans(context)
+    listed = {"leases": _with_yours(wire.leases(leases)["leases"], own), "plans": wire.encoded("Plan[]", plans)}
+    return context.end(leases, (told if leases else "No live leases.") + planned, listed)
+
+
+def _plans(context: Context) -> tuple[tuple[Plan, ...], str]:
+    """Return the plans that the options of `list` are about, and the text of them."""
+    values = context.values
+    space = None if values["all_spaces"] else context.space
+    plans = accepted(context.locks.plans(space=space, holder=values["of"], resource=values["resource"]))
+    if not plans:
+        return (), ""  # nearly always
+    from leasehold.cli.commands.plan import own_plans, plans_told  # noqa: PLC0415 (only if there are any)
+
+    own = own_plans(context, plans)
+    if values["mine"]:
+        plans = tuple([each for each in plans if each.id in own])
+    told = plans_told(plans, own)
+    return plans, f"\n\n{told}" if told else ""
 
 
 def _listed(context: Context, space: str | None) -> tuple[Lease, ...] | Refused:

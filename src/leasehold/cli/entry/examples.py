@@ -48,6 +48,16 @@ examples:
   leasehold inspect issue:42
   leasehold inspect path:src --json
 """,
+    "plan": """
+A plan grants nothing and blocks nobody. It shows who plans, holds or waits for something that overlaps. Names that you
+acquire leave it. You have one plan: a new one replaces it. Release it by its id.
+
+examples:
+  leasehold plan path:src/parser issue:42 --name "new parser"
+  leasehold plan 'path:docs/**/*.md' --ttl 2h
+  leasehold plan                               # everybody's plans, and where they collide
+  leasehold plan --format svg > plans.svg
+""",
     "wait": """
 Start it in the background: its end tells an agent that it is worth trying again. It keeps no place in the queue, unlike
 `leasehold acquire NAME --wait 10m`. Exit code 5: still held after --timeout.

@@ -42,7 +42,7 @@ MEANT = {
     **dict.fromkeys(("claim", "take"), "acquire"),
     **dict.fromkeys(("show", "check", "get", "who"), "inspect"),
     **dict.fromkeys(("log", "events"), "history"),
-    **dict.fromkeys(("heartbeat", "extend"), "renew"),
+    "heartbeat": "renew",
     "server": "serve",
     "top": "watch",
     "exec": "run",

@@ -74,6 +74,20 @@ _VERBS = (
         COMMON,
     ),
     CliVerb(
+        "plan",
+        "announce what you are about to touch, or show all plans and where they collide",
+        "plan:plan",
+        (CliArgument("resources", "names and patterns that you are about to touch; none: show all plans", "*"),),
+        (
+            Flag("--name", "the name of your work, for others to see", "TEXT"),
+            Flag("--reason", "why you plan it, for others to see", "TEXT"),
+            Flag("--ttl", "how long the plan lives (default 30m)", "TIME"),
+            Flag("--format", "text (default) or svg, for all plans", "FORMAT", "text", ("text", "svg")),
+            SESSION,
+            *COMMON,
+        ),
+    ),
+    CliVerb(
         "wait",
         "wait until a resource is free, and take nothing: its end wakes an agent",
         "wait:wait",
