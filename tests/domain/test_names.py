@@ -754,3 +754,9 @@ def test_pools_overlap_where_they_share_a_member(one: str, other: str, do_meet: 
 def test_pools_are_no_tree() -> None:
     with pytest.raises(names.BadName, match="in their own way"):
         names.check_hierarchical(["pool"])
+
+
+@pytest.mark.parametrize("name", ["pool:ports", "pool:./src//a.py", "POOL:ports/1-3", "pool:/ports/1", "pool://a//b"])
+def test_a_pool_that_is_spelled_otherwise_is_refused(name: str) -> None:
+    with pytest.raises(names.BadName, match="pool://NAME"):
+        names.parse(name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TRIES = 300
-FAILED: dict[str, tuple[bytes, ...]] = {}
+FAILED: dict[str, tuple[bytes, ...]] = {"name": (b"pool:./src//a.py\npath:wrc",)}
 """Inputs on which a fuzzer failed before a mistake was mended."""
 
 

@@ -154,7 +154,7 @@ def _normal(text: str) -> str:
         return text
     if not rest:
         raise _bad("name", "empty_rest", text, f"something must follow the '{mark}'")
-    if mark == "://":
+    if mark == "://" or kind == "pool":  # which needs the slashes, and says so
         return _normal_uri(kind, rest, text)
     return f"{kind}:{_normal_path(rest, text) if kind == 'path' else rest}"
 
@@ -174,7 +174,7 @@ def _normal_uri(scheme: str, rest: str, text: str) -> str:
     if scheme == "pool":
         from leasehold.domain import pools  # noqa: PLC0415 (rare)
 
-        pools.check(name)
+        pools.check(name, text)
     return name
 
 

@@ -22,9 +22,11 @@ _known: Final[dict[str, dict[str, None]]] = {}
 """The members of so many names: each decision about a pool needs them."""
 
 
-def check(name: str) -> None:
-    """Raise `BadName` unless this (normalised) name is one of a pool."""
+def check(name: str, text: str) -> None:
+    """Raise `BadName` unless this (normalised) name is one of a pool, and `text`, as it was written, is a URI."""
     pool, spec = _split(name)
+    if text[4:7] != "://":  # pool:NAME would be a name that has a pool's node, and no members
+        raise BadName("bad_pool", f"write 'pool://' with two slashes; {_MEANING}")
     if not pool or not _LETTERS.issuperset(pool):
         raise BadName("bad_pool", f"the name of a pool has letters, digits, '.', '_' and '-'; {_MEANING}")
     if not is_declared(name):

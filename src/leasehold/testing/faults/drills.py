@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from leasehold.testing.faults.sites import Site
 
 HOLDER = "leasehold.testing.faults.drills"
-TTL = 1.0
+TTL, TTL_OVER_GIT = 1.0, 10.0
+"""Seconds for which a holder that is stopped has its lease. Over git, each step of a holder takes up to some seconds."""
 AT_ONCE = 8
 GRANTS_PER_KILL = 5_000
 LONGEST = 2.0
@@ -114,7 +115,9 @@ def _pause_often(site: Site, url: str, number: int, times: int) -> list[str]:
 
 def _pause_once(site: Site, url: str, name: str) -> list[str]:
     path = site.folder / f"{name}.txt"
-    holder = Program([HOLDER, url, name, str(path)], site.folder / "holders.log")
+    # A holder of its own machine: over git, the processes of one state directory wait for one that is stopped.
+    state = {"XDG_STATE_HOME": str(site.folder / f"state of {name}")}
+    holder = Program([HOLDER, url, name, str(path)], site.folder / "holders.log", state)
     holder.start()
     try:
         first = int(holder.announced())
@@ -141,7 +144,7 @@ def hold(url: str, name: str, path: Path) -> None:
     """Be such a holder: take the lease, print its fence, and be stopped; then check the lease, and write."""
     said = []
     with leasehold.connect(url, holder="holder") as locks:
-        lock = locks.lock(name, ttl=TTL)
+        lock = locks.lock(name, ttl=TTL_OVER_GIT if url.startswith("git") else TTL)
         held = lock.acquire()
         guard = Guard(path)
         guard.write("holder", held.fence)
