@@ -71,7 +71,7 @@ def ensure(directory: str, own: str) -> bool:
 
 
 def _write(directory: str, name: str, text: str) -> None:
-    draft = os.path.join(directory, f"{name}.{os.getpid()}")
+    draft = os.path.join(directory, f"{name}.{os.urandom(8).hex()}")  # a thread of this process may write one, too
     with open(draft, "w", encoding="ascii") as file:
         file.write(text)
     os.rename(draft, os.path.join(directory, name))  # noqa: PTH104
