@@ -42,9 +42,14 @@ def test_every_result_that_is_shown_was_without_a_violation() -> None:
 
 def test_a_run_is_shown_with_its_faults_and_violations() -> None:
     shown = page.tables([RUN])
-    assert "| mixed | etcd | 2026-11-19 | 180 s | 64 | 12,345 | 678 | 4 | 1 |" in shown
+    assert "| mixed | etcd | 2026-11-19 | 180 s | 64 | 12,345 | 678 | 4 | 400 ms | 1 |" in shown
     assert "| clients: cut | - | - | 3 times: 210 / 400 (1 not before the next fault) | - |" in shown
-    assert "| suspend | - | - | 1 times: not measured | - |" in shown
+    assert "| suspend | - | - | once: not measured | - |" in shown
+
+
+def test_the_longest_recovery_of_a_queue_is_the_longest_time_between_two_grants() -> None:
+    queue = {**RUN, "run": "queues", "longest_gap_ms": 1_234, "faults": {}}
+    assert "| 678 | 0 | 1,234 ms | 1 |" in page.tables([queue])
 
 
 def test_a_chart_has_a_dot_for_each_recovery() -> None:

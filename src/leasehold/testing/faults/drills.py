@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 HOLDER = "leasehold.testing.faults.drills"
 TTL, TTL_OVER_GIT = 1.0, 10.0
-"""Seconds for which a holder that is stopped has its lease. Over git, each step of a holder takes up to some seconds."""
+"""Seconds for which a holder that is stopped has its lease. Over git, each of its steps takes up to some seconds."""
 AT_ONCE = 8
 GRANTS_PER_KILL = 5_000
 LONGEST = 2.0

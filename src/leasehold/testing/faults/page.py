@@ -47,8 +47,8 @@ def with_tables(page: str, found: Sequence[dict[str, Any]]) -> str:
 def tables(found: Sequence[dict[str, Any]]) -> str:
     """Return the runs, and then each fault with its recovery."""
     lines = [
-        "| run | store | on | length | clients | operations | grants | faults | violations |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| run | store | on | length | clients | operations | grants | faults | longest recovery | violations |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     lines += [_run_row(each) for each in found]
     lines += [
@@ -77,9 +77,17 @@ def _run_row(result: dict[str, Any]) -> str:
         f"{result['operations']:,}",
         f"{result['grants']:,}" if "grants" in result else "",
         f"{struck:,}",
+        _longest(result),
         str(len(result["violations"])),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _longest(result: dict[str, Any]) -> str:
+    """Return the longest recovery of a run, or for queues the longest time until the next grant."""
+    recoveries = [took for fault in result["faults"].values() for took in fault["recovery_ms"]]
+    longest = result.get("longest_gap_ms", max(recoveries, default=None))
+    return "" if longest is None else f"{longest:,} ms"
 
 
 def _fault_cell(fault: dict[str, Any] | None) -> str:
@@ -87,7 +95,8 @@ def _fault_cell(fault: dict[str, Any] | None) -> str:
         return "-"
     took, late = fault["recovery_ms"], fault.get("overtaken", 0)
     measured = f"{round(median(took)):,} / {max(took):,}" if took else "not measured"
-    return f"{fault['times']} times: {measured}" + (f" ({late} not before the next fault)" if late and took else "")
+    often = "once" if fault["times"] == 1 else f"{fault['times']} times"
+    return f"{often}: {measured}" + (f" ({late} not before the next fault)" if late and took else "")
 
 
 # ------------------------------------------------------------------------------------------------------ the chart
