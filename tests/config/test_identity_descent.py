@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -366,6 +368,26 @@ def test_a_zombie_is_dead() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert descent.ProcProcesses().read(child.pid) is None
     child.wait()
+
+
+WITHOUT_ITS_FIRST_THREAD = """
+import ctypes, platform, sys, threading
+threading.Thread(target=lambda: (sys.stdin.readline(), sys.stdin.readline())).start()
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_whose_first_thread_has_ended_lives() -> None:
+    with subprocess.Popen([sys.executable, "-c", WITHOUT_ITS_FIRST_THREAD], stdin=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        stat = Path(f"/proc/{child.pid}/stat")
+        while ") Z " not in stat.read_text():
+            time.sleep(0.01)
+        found = descent.ProcProcesses().read(child.pid)
+        assert found is not None
+        assert found.parent == os.getpid()
+        child.stdin.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -242,8 +242,8 @@ class ProcProcesses:
             return None
         head, _, rest = text.rpartition(b")")
         fields = rest.split()
-        if len(fields) < 20 or fields[0] in (b"Z", b"X", b"x"):
-            return None
+        if len(fields) < 20 or (fields[0] in (b"Z", b"X", b"x") and int(fields[17]) < 2):
+            return None  # with more threads, only the first one has ended
         name = head.partition(b"(")[2].decode("utf-8", "replace")
         return Process(pid, fields[19].decode("ascii"), int(fields[1]), int(fields[3]), _terminal(int(fields[4])), name)
 
