@@ -168,7 +168,10 @@ def test_a_nested_agent_is_another_one_in_both_directions(tree: Tree) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["tmux: server", "SCREEN", "zellij", "sshd", "cron", "gnome-terminal-", "Runner.Listener", "gitlab-runner", "init"],
+    [
+        *("tmux: server", "SCREEN", "zellij", "sshd", "cron", "gnome-terminal-", "Runner.Listener", "gitlab-runner"),
+        *("init", "act_runner", "woodpecker-agen", "woodpecker-agent"),
+    ],
 )
 def test_what_starts_others_on_behalf_of_many_owns_nothing(tree: Tree, name: str) -> None:
     many = tree.add(80, 1, name)

@@ -170,17 +170,39 @@ CARRIERS = frozenset(("sudo", "su", "doas", "runuser"))
 """Programs that may begin a session for the same person."""
 MULTIPLEXERS = frozenset(("tmux", "tmux: server", "tmux: client", "screen", "SCREEN", "zellij", "dtach", "abduco"))
 """Programs whose children have the variables of the command that first started them."""
-NOBODY = MULTIPLEXERS | frozenset(
-    (
-        *("systemd", "init", "launchd", "runit", "runsvdir", "s6-svscan", "supervisord", "openrc", "upstart"),
-        *("tini", "dumb-init", "docker-init", "catatonit", "conmon", "containerd-shim", "runc", "kthreadd"),
-        *("sshd", "sshd-session", "sshd-auth", "dropbear", "mosh-server", "login", "telnetd", "in.telnetd"),
-        *("cron", "crond", "CRON", "CROND", "atd", "anacron", "fcron", "systemd-run", "launchd_sim"),
-        *("gnome-terminal-", "gnome-terminal", "konsole", "xterm", "uxterm", "urxvt", "rxvt", "alacritty", "kitty"),
-        *("wezterm-gui", "wezterm", "foot", "footclient", "ghostty", "st", "terminator", "tilix", "guake", "yakuake"),
-        *("xfce4-terminal", "mate-terminal", "lxterminal", "qterminal", "ptyxis-agent", "ptyxis", "kgx", "hyper"),
-        *("Terminal", "iTerm2", "iTermServer", "Warp", "warp", "warp-terminal", "rio", "tabby", "contour"),
-        *("Electron", "electron", "idea", "pycharm", "goland", "webstorm", "clion", "rider"),
+LISTENERS_OF_OTHERS = frozenset(
+    # Gitea's and Forgejo's Actions blank GITHUB_JOB and RUNNER_TRACKING_ID (watson/ci-info#113, 2023-07-06); on the
+    # host, one process runs the steps of all jobs, as Woodpecker's and Drone's do.
+    ("act_runner", "forgejo-runner", "woodpecker-agent", "drone-runner-exec", "supercronic", "pueued")
+)
+"""Programs of CI systems and of job queues that give no id of a run which we know."""
+NOBODY = (
+    MULTIPLEXERS
+    | {name[:15] for name in LISTENERS_OF_OTHERS}
+    | LISTENERS_OF_OTHERS
+    | frozenset(
+        (
+            *("systemd", "init", "launchd", "runit", "runsvdir", "s6-svscan", "supervisord", "openrc", "upstart"),
+            *("tini", "dumb-init", "docker-init", "catatonit", "conmon", "containerd-shim", "runc", "kthreadd"),
+            *("sshd", "sshd-session", "sshd-auth", "dropbear", "mosh-server", "login", "telnetd", "in.telnetd"),
+            *("cron", "crond", "CRON", "CROND", "atd", "anacron", "fcron", "systemd-run", "launchd_sim"),
+            *("gnome-terminal-", "gnome-terminal", "konsole", "xterm", "uxterm", "urxvt", "rxvt", "alacritty", "kitty"),
+            *(
+                "wezterm-gui",
+                "wezterm",
+                "foot",
+                "footclient",
+                "ghostty",
+                "st",
+                "terminator",
+                "tilix",
+                "guake",
+                "yakuake",
+            ),
+            *("xfce4-terminal", "mate-terminal", "lxterminal", "qterminal", "ptyxis-agent", "ptyxis", "kgx", "hyper"),
+            *("Terminal", "iTerm2", "iTermServer", "Warp", "warp", "warp-terminal", "rio", "tabby", "contour"),
+            *("Electron", "electron", "idea", "pycharm", "goland", "webstorm", "clion", "rider"),
+        )
     )
 )
 """Programs that start others on behalf of many: their descendants have nothing in common."""
