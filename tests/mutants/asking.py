@@ -106,6 +106,13 @@ ASKING = (
         (RUN, "-k", "watchdog_releases and alone"),
     ),
     Mutant(
+        "nobody ends the session of a run that was killed",
+        "cli/supervisor/final_release.py",
+        'env={SESSION: self._session.credential})',
+        "env=self._session.exported())",
+        (RUN, "-k", "watchdog_releases and alone"),
+    ),
+    Mutant(
         "a command of a run releases the lease of the run",
         "cli/commands/own_leases.py",
         '    if own is None or context.verb == "release":\n',

@@ -39,7 +39,7 @@ class FinalRelease:
         """Try once each. If the store cannot be reached, the lease expires within the TTL of the run."""
         self._do("release", self._lease, "--token-stdin", "--status", "failed", "--error", CAUSE)
         if self._session.is_own:
-            self._do("session", "end", env=self._session.exported())
+            self._do("session", "end", env={SESSION: self._session.credential})
 
     def _do(self, *words: str, env: dict[str, str] | None = None) -> None:
         subprocess.run(  # noqa: S603 (our own command line)
