@@ -47,7 +47,7 @@ ASKING = (
         "compat/action_llama.py",
         '            "reentrant": run.session is not None,\n',
         '            "reentrant": True,\n',
-        ("tests/acceptance/test_who_asks.py", "-k", "sub_agents and rlock"),
+        ("tests/acceptance/test_who_asks.py", "-k", "child_of_a_script"),
     ),
     Mutant(
         "a zombie is alive",
@@ -108,7 +108,7 @@ ASKING = (
     Mutant(
         "nobody ends the session of a run that was killed",
         "cli/supervisor/final_release.py",
-        'env={SESSION: self._session.credential})',
+        "env={SESSION: self._session.credential})",
         "env=self._session.exported())",
         (RUN, "-k", "watchdog_releases and alone"),
     ),
