@@ -440,6 +440,13 @@ def test_what_always_answers_something_else_is_given_up_in_time() -> None:
     assert one.undo() is not None
 
 
+def test_a_request_of_the_callers_own_id_is_not_cancelled() -> None:
+    """A cancelled id would be refused for good, also if it was never granted."""
+    one = PendingCall(Call("acquire", {"resources": "x", "ttl": 60, "holder": "a", "request_id": "mine"}), 0.0)
+    assert isinstance(one.failed(ConnectionResetError(), 0.0), Resend)
+    assert one.undo() is None
+
+
 @pytest.mark.parametrize("timeout", [0.2, "200ms", timedelta(milliseconds=200)])
 def test_connect_takes_a_timeout(timeout: Any) -> None:  # noqa: ANN401 (three ways to say it)
     with (
