@@ -56,6 +56,16 @@ def test_wait_ends_when_the_resource_is_free_and_takes_nothing(shell: Shell) -> 
     assert shell.call("wait", "path:src", "--timeout", "soon").code == 2
 
 
+def test_inspect_shows_session_and_trace(shell: Shell) -> None:
+    session = shell.call("session", "start", "--json").said["data"]["credential"]
+    shell.run(
+        "acquire", "x", env={"LEASEHOLD_SESSION": session, "TRACEPARENT": "00-" + "a" * 32 + "-" + "1" * 16 + "-01"}
+    )
+    seen = shell.call("inspect", "x").out
+    assert f"  session   {session.partition('.')[0]}\n" in seen
+    assert f"  trace     00-{'a' * 32}-" in seen
+
+
 def test_inspect_shows_what_overlaps(shell: Shell) -> None:
     shell.call("acquire", "path:src/a.py")
     for name in ("path:src", "path:src/a.py", "repo:deploy"):

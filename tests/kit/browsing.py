@@ -99,8 +99,8 @@ def looking(
     watch = Watch(page, server.url)
     try:
         page.goto(f"{server.url}/#{view}")
-        if key is not None:
-            sign_in(page, key)
+        if key or server.key:
+            sign_in(page, key or server.key or "")
         expect(page.locator("#link")).to_have_attribute("data-state", "live")
         yield page
         assert not watch.elsewhere

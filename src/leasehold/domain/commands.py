@@ -219,6 +219,7 @@ class AddKey(Noun):
     secret: str
     by: str | None = None
     reason: str | None = None
+    authority: Authority | None = None
 
 
 class RotateKey(Noun):
@@ -230,6 +231,7 @@ class RotateKey(Noun):
     overlap: int
     by: str | None = None
     reason: str | None = None
+    authority: Authority | None = None
 
 
 class RevokeKey(Noun):
@@ -238,6 +240,7 @@ class RevokeKey(Noun):
     id: str
     by: str | None = None
     reason: str | None = None
+    authority: Authority | None = None
 
 
 class Check(Noun):

@@ -283,7 +283,7 @@ def _note(
     return Order(c.AddNote(checks.text(by, "by", 256), checks.space(space), about, told, authority))
 
 
-def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: object) -> Order:
+def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
     id_, secret = os.urandom(8).hex(), draw()
@@ -294,7 +294,7 @@ def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object,
 
 
 def _create_key(
-    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: object
+    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: Any
 ) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
@@ -311,15 +311,17 @@ def _create_key(
     return Order(command, f"lh_{id_}_{secret}")
 
 
-def _revoke_key(_settings: Settings, _engine: str, key: object, **why: object) -> Order:
+def _revoke_key(_settings: Settings, _engine: str, key: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
     return Order(c.RevokeKey(key_checks.key_id(key), *_why(**why)))
 
 
-def _why(by: object = None, reason: object = None) -> tuple[str | None, str | None]:
-    """Check who does it and why."""
-    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024)
+def _why(
+    by: object = None, reason: object = None, authority: calls.Authority | None = None
+) -> tuple[str | None, str | None, calls.Authority | None]:
+    """Check who does it and why; the key that it is done by is known."""
+    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024), authority
 
 
 _ORDERS: dict[str, Callable[..., Order]] = {
@@ -346,6 +348,7 @@ _OF_PRINCIPALS = frozenset(
     (
         *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
         *("force_release", "steal", "clear", "report_trespass", "extend", "note", "plan"),
+        *("create_key", "rotate_key", "revoke_key"),
     )
 )
 """Verbs, besides acquire, to which it matters which principal asks."""

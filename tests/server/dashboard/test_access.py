@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped] # it has no types
 from playwright.sync_api import expect
 
 from tests.kit.browsing import looking, picture, row
-from tests.kit.serving import Running, serving, until
+from tests.kit.serving import Running, create_key, serving, until
 
 if TYPE_CHECKING:
     import socket
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+API = "deploy://api-prod"
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(tmp_path_factory.mktemp("server"), "--rate", "0") as running:
+    folder = tmp_path_factory.mktemp("server")
+    admin = create_key(folder, "admin", name="ops")
+    with serving(folder, "--rate", "0") as running:
+        running.key = admin
         waits = _busy_day(running)
         yield running
         for wait in waits:
@@ -57,7 +63,11 @@ def _busy_day(server: Running) -> list[socket.socket]:
         server.post("release", {**proof, **end})
     _take(server, "db://orders", "migrator", on_expiry="quarantine", name="add a column")
     server.post("force-release", {"target": "db://orders", "reason": "no sign of life", "by": "ops"})
-    server.post("sessions", {"holder": "coder-2", "name": "nightly clean-up"})
+    agent = server.post("keys", {"name": "agents", "role": "agent", "reason": "a new team"}).json["credential"]
+    session = {"holder": "coder-2", "name": "nightly clean-up"}
+    credential = server.post("sessions", session, key=agent).json["credential"]
+    asked = {"resources": "path:old", "session": credential, "name": "clean up", "reason": "spring", "trace": TRACE}
+    assert server.post("acquire", asked, key=agent).status == 200
     _take(server, "fork-1", "dan")
     _take(server, "fork-2", "eve")
     waits = [_wait(server, "deploy://api-prod", "ci-8"), _wait(server, "deploy://api-prod", "ci-9")]
@@ -76,7 +86,7 @@ def serious(page: Page) -> list[str]:
 def test_axe_finds_nothing_serious(browser: Browser, server: Running, colours: str) -> None:
     with looking(browser, server, color_scheme=colours, bypass_csp=True) as page:
         for view, ready in READY.items():
-            page.goto(f"{server.url}/#{ADDRESS.get(view, view)}")
+            page.goto(f"{server.url}/#{address(server, view)}")
             expect(page.locator(ready).first).to_be_visible()
             picture(page, f"{view}-{colours}")
             assert serious(page) == [], view
@@ -98,18 +108,24 @@ READY = {
     "audit": "tr >> text=no sign of life",
     "resource": ".subject tr >> text=ci-7",
     "holder": ".subject tr >> text=deploy://web",
+    "session": ".subject tr >> text=clean up",
+    "key": ".subject tr >> text=clean up",
     "act": "tr >> text=migrator",
 }
 
 
-ADDRESS = {"resource": "resource/deploy%3A%2F%2Fapi-prod", "holder": "holder/ci-7"}
+def address(server: Running, view: str) -> str:
+    """The address of a view; pages of their own belong to a resource, a holder, a session or a key of that day."""
+    (session,) = server.get("sessions").json["sessions"]
+    own = {"resource": API, "holder": "ci-7", "session": session["id"], "key": session["key"]}
+    return f"{view}/{quote(own[view], safe='')}" if view in own else view
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_phone_is_wide_enough(browser: Browser, server: Running, colours: str) -> None:
     with looking(browser, server, bypass_csp=True, color_scheme=colours, **PHONE) as page:
         for view, ready in READY.items():
-            page.goto(f"{server.url}/#{ADDRESS.get(view, view)}")
+            page.goto(f"{server.url}/#{address(server, view)}")
             expect(page.locator(ready).first).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
             cut = "[...document.querySelectorAll('main button, main a')].filter((e) => e.offsetParent"
@@ -121,6 +137,8 @@ def test_a_phone_is_wide_enough(browser: Browser, server: Running, colours: str)
 
 def test_the_keyboard_is_enough(browser: Browser, server: Running) -> None:
     with looking(browser, server) as page:
+        page.reload()  # signed in, and nothing has the focus
+        expect(page.locator(READY["now"]).first).to_be_visible()
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
         page.keyboard.press("/")

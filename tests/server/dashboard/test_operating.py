@@ -181,6 +181,11 @@ def test_the_audit_says_who_did_what_by_which_key_and_why(browser: Browser, offi
             expect(line).to_contain_text(told)
         page.get_by_label("What", exact=True).select_option("")
         expect(line.filter(has_text="key created")).to_have_count(2)
+        made = {"name": "wall", "role": "viewer", "reason": "a new screen"}
+        wall = office.server.post("keys", made, key=office.admin).json["key"]["id"]
+        office.server.post("keys/revoke", {"id": wall, "reason": "it broke"}, key=office.admin)
+        for what, why in (("key created", "a new screen"), ("key revoked", "it broke")):
+            expect(line.filter(has_text=what).filter(has_text=why)).to_contain_text(id_of(office.admin))
         page.get_by_label("Containing").fill("hangs")
         expect(line).to_have_count(1)
         expect(page).to_have_url(re.compile("text=hangs"))

@@ -46,6 +46,11 @@ def _inspected(seen: Inspection, own: Collection[str]) -> str:
             lines.append(f"  as        {shown(' '.join(lease.resources))}")
         if lease.principal is not None:  # for admins of a server
             lines.append(f"  key       {lease.key} of {shown(lease.principal)}")
+        lines += [
+            f"  {name:9} {shown(value)}"
+            for name, value in (("session", lease.session), ("trace", lease.trace))
+            if value
+        ]
         if lease.reason:
             lines.append(f"  reason    {shown(lease.reason)}")
         lines.append(f"  since     {clock(lease.acquired_us, seen.now_us)}")

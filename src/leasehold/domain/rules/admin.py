@@ -7,7 +7,7 @@ from leasehold.domain.entries import OWN_MODES, POOL
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Cleared, Granted, Noted, Refused, Released, Renewed
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
-from leasehold.domain.rules.ending import by_another, finish, lapse, take_away, terms
+from leasehold.domain.rules.ending import by_another, by_key, finish, lapse, take_away, terms
 from leasehold.domain.rules.granting import grant, holds_in_the_way, lease_of, settle
 from leasehold.domain.rules.leases import live_lease, lost, renewed
 from leasehold.domain.rules.telling import held
@@ -117,6 +117,6 @@ def note(draft: Draft, command: AddNote) -> Outcome:
 
 def _cleared(draft: Draft, command: Clear, hold: Hold, ask: LeaseRequest) -> Event:
     was = "quarantine" if hold.expires_at == FOREVER else "grace"
-    detail = {"by": command.by, "why": command.reason, **by_another(ask, command.authority), "was": was}
+    detail = {"by": command.by, "why": command.reason, **by_key(command.authority), "was": was}
     resources = ask.options[0].resources
     return Event("cleared", draft.now, command.space, resources, hold.holder, None, hold.id, hold.fence, detail)

@@ -87,11 +87,15 @@ def end_uncleanly(draft: Draft, home: Hold, ask: LeaseRequest, reason: str, at: 
     _remember(draft, keys.home(home.id), end)
 
 
+def by_key(authority: Authority | None) -> dict[str, object]:
+    """Return the principal and the key that did it, for the event; nothing on a store without a server's keys."""
+    return {} if authority is None else {"by_principal": authority.principal, "by_key": authority.key}
+
+
 def by_another(ask: LeaseRequest, authority: Authority | None) -> dict[str, object]:
     """Return the principal and the key that did it, for the event, if they are not those of the lease."""
-    if authority is None or (authority.principal, authority.key) == (ask.principal, ask.key):
-        return {}
-    return {"by_principal": authority.principal, "by_key": authority.key}
+    is_own = authority is not None and (authority.principal, authority.key) == (ask.principal, ask.key)
+    return {} if is_own else by_key(authority)
 
 
 def take_away(

@@ -7,6 +7,7 @@ from leasehold.domain import keys
 from leasehold.domain.api_keys import Key, KeyCreated, KeyRevoked, KeyRotated
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Refused
+from leasehold.domain.rules.ending import by_key
 from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
@@ -76,5 +77,5 @@ def _tell(draft: Draft, kind: str, key: Key, command: AddKey | RotateKey | Revok
     principal = keys.principal(key.name, key.principal)
     detail = {"key": key.id, "principal": principal, "role": key.role, "prefixes": list(key.prefixes), **more}
     if command.by is not None or command.reason is not None:
-        detail |= {"by": command.by, "why": command.reason}
+        detail |= {"by": command.by, "why": command.reason, **by_key(command.authority)}
     draft.events.append(Event(kind, draft.now, key.space, (), key.name, None, None, 0, detail))

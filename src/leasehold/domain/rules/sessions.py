@@ -6,7 +6,7 @@ from leasehold.domain import keys
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Lost, Refused
 from leasehold.domain.rules import plans
-from leasehold.domain.rules.ending import end_uncleanly, take_away, terms, told_at_end
+from leasehold.domain.rules.ending import by_key, end_uncleanly, take_away, terms, told_at_end
 from leasehold.domain.rules.granting import (
     SESSION,
     WISH,
@@ -114,7 +114,9 @@ def end(draft: Draft, command: EndSession) -> Outcome:
             ask = terms(draft, hold)
             _end_lease(draft, hold, ask, command)
             released.extend(ask.options[0].resources)
-    why = {"by": command.proof.admin, "why": command.reason} if command.proof.admin is not None else {}
+    why: dict[str, object] = {}
+    if command.proof.admin is not None:
+        why = {"by": command.proof.admin, "why": command.reason, **by_key(command.proof.authority)}
     _close(draft, session, command.actor, "ended", **why)
     settle(draft)
     return SessionEnded(command.session, ended=True, released=tuple(released))
@@ -142,7 +144,7 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
             draft.tell("cancelled", ask, waiter=id_, reason=f"its session {reason}", session_over=True)
 
 
-def _close(draft: Draft, session: Session, actor: str, reason: str, **why: str | None) -> None:
+def _close(draft: Draft, session: Session, actor: str, reason: str, **why: object) -> None:
     """Remove the session itself. The caller serves the waiters for what it held."""
     draft.discard(actor, WISH)
     plans.end_all(draft, actor, f"its session {reason}")

@@ -12,6 +12,7 @@ const KINDS = {
   forced: "forced or stolen", cleared: "cleared", extended: "extended", quarantined: "quarantined", session_ended: "session ended by an admin",
   key_created: "key created", key_revoked: "key revoked", noted: "noted", trespass: "trespass",
 };
+const OF_THE_LEASE = new Set(["noted", "forced", "extended"]); // the same key acquired the lease, or it is a note: then it is told once
 const HEADS = ["When", "What", "On", "Holder", "By", "Key", "Why"];
 const LIMIT = 1000;
 
@@ -79,7 +80,7 @@ const whatOf = (event) => (event.kind === "forced" && event.detail.stolen ? "sto
 
 function lineOf(event) {
   const { detail } = event;
-  const byKey = detail.by_key ?? (event.kind === "noted" ? detail.key : null);
+  const byKey = detail.by_key ?? (OF_THE_LEASE.has(event.kind) ? detail.key : null);
   const why = detail.why ?? detail.reason ?? (event.kind === "quarantined" ? "it ended uncleanly" : remarkOf(event));
   const on = event.resources.length ? resourceLinks(event.resources, event.space) : event.kind.startsWith("key_") ? keyLink(detail.id ?? detail.key, event.holder) ?? event.holder : event.session ?? "";
   return [el("time", { datetime: event.at, title: event.at }, moment(Date.parse(event.at))), el("b", { class: `kind ${event.kind}` }, whatOf(event)), on,

@@ -8,7 +8,7 @@ import { table } from "./table.js";
 import { moment, span } from "./times.js";
 
 const WINDOWS = ["hour", "day", "week"];
-const HEADS = ["Resource", ...["Median wait", "Worst wait", "Waited", "Grants", "Refused", "Held for"].map((text) => ({ text, number: true }))];
+const HEADS = ["Resource", ...["Median wait", "Worst wait", "Waited", "Grants", "Refused", "Held"].map((text) => ({ text, number: true }))];
 
 export class Contention {
   constructor(app) {

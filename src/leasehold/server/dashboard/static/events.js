@@ -29,7 +29,7 @@ export const newestFirst = (a, b) => (a.at === b.at ? b.seq - a.seq : a.at < b.a
 
 export function eventList(events) {
   const lines = events.slice(0, EVENTS_MOST).map(eventLine);
-  return el("ol", { class: "events" }, ...(lines.length ? lines : [el("li", {}, "Nothing yet.")]));
+  return el("ol", { class: "events" }, ...(lines.length ? lines : [el("li", {}, "The history has no event of it.")]));
 }
 
 // The events of these names, the newest first, as lines; or why they cannot be fetched.
@@ -38,7 +38,7 @@ export async function lately(resources, space) {
     const told = await Promise.all(resources.slice(0, NAMES_MOST).map((resource) => get("/v1/history", { resource, space, limit: EVENTS_MOST })));
     const events = new Map(told.flatMap((each) => each.events).map((event) => [event.seq, event]));
     const lines = [...events.values()].sort(newestFirst).slice(0, EVENTS_MOST).map(eventLine);
-    return lines.length ? lines : [el("li", {}, "Nothing yet.")];
+    return lines.length ? lines : [el("li", {}, "The history has no event of it.")];
   } catch (error) {
     return [el("li", { class: "trouble" }, error.message)];
   }

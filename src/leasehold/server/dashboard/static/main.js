@@ -59,8 +59,10 @@ function show() {
   if (current?.view !== view) byId("main").replaceChildren(view.element);
   current = { name, view };
   for (const tab of byId("tabs").children) {
-    if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
-    else tab.removeAttribute("aria-current");
+    if (tab.dataset.view === name) {
+      tab.setAttribute("aria-current", "page");
+      tab.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone they do not all fit
+    } else tab.removeAttribute("aria-current");
   }
   document.title = `${address.subject && SUBJECTS.includes(name) ? address.subject : `${name[0].toUpperCase()}${name.slice(1)}`} · Leasehold`;
   view.show(address);

@@ -13,3 +13,9 @@ export const resourceLinks = (names, space) => names.flatMap((name, place) => [p
 export const holderLink = (name, space) => page("holder", name, space, name);
 export const sessionLink = (id, space) => id && page("session", id, space, id);
 export const keyLink = (id, text) => id && page("key", id, "", text ?? id);
+
+// Its id alone, which is what a tool for traces searches for; an id of a request that is no trace as it is.
+export function traceOf(trace) {
+  const id = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(trace ?? "")?.[1] ?? trace;
+  return id ? el("code", { class: "name trace", title: trace }, id) : "";
+}

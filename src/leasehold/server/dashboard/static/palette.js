@@ -22,7 +22,7 @@ export function openPalette(app, more) {
   const draw = () => {
     list.replaceChildren(...state.found.map((command, place) => el("li", { id: `palette-${place}`, role: "option", "aria-selected": String(place === state.at), onclick: () => run(command) },
       el("small", {}, command.kind), " ", command.text)));
-    if (!state.found.length) list.replaceChildren(el("li", { class: "hint", role: "option", "aria-disabled": "true" }, "Nothing has these letters."));
+    if (!state.found.length) list.replaceChildren(el("li", { class: "hint", role: "option", "aria-disabled": "true" }, "No command and no name has these letters."));
     input.setAttribute("aria-activedescendant", state.found.length ? `palette-${state.at}` : "");
   };
   const look = () => { Object.assign(state, { found: matching(all, typed(input.value, app)), at: 0 }); draw(); };

@@ -6,7 +6,7 @@ import { extend, forceRelease, steal } from "./acts.js";
 import { toast } from "./dialog.js";
 import { byId, el, say } from "./dom.js";
 import { lately } from "./events.js";
-import { holderLink, keyLink, named, resourceLinks, sessionLink } from "./naming.js";
+import { holderLink, keyLink, named, resourceLinks, sessionLink, traceOf } from "./naming.js";
 import { left, moment, now, span } from "./times.js";
 
 let opened = null; // the lease or run that is shown
@@ -37,7 +37,7 @@ function open(lease, title, ...parts) {
 }
 
 export function facts(pairs) {
-  return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "")
+  return el("dl", { class: "facts" }, ...pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value.length !== 0)
     .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())]));
 }
 
@@ -80,7 +80,7 @@ export function openLease(app, lease) {
   open(lease.id, named(lease.resources, lease.space), facts([
     ["Page", resourceLinks(lease.resources, lease.space)], ["Holder", holderLink(lease.holder, lease.space)], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
     ["Held for", since], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
-    ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", sessionLink(lease.session, lease.space)], ["Principal", lease.principal], ["Key", keyLink(lease.key)], ["Trace", lease.trace], ["Space", lease.space],
+    ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", sessionLink(lease.session, lease.space)], ["Principal", lease.principal], ["Key", keyLink(lease.key)], ["Trace", traceOf(lease.trace)], ["Space", lease.space],
   ]), buttons, queue, context, el("h3", {}, "Lately"), events);
   const draw = () => {
     const live = app.state.leases.get(lease.id);

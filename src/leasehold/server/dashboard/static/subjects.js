@@ -4,8 +4,9 @@ import { clear, endSession, extend, forceRelease, note, reserve, revokeKey } fro
 import { link } from "./address.js";
 import { get } from "./api.js";
 import { el } from "./dom.js";
+import { notHeld } from "./empty.js";
 import { eventList } from "./events.js";
-import { holderLink, keyLink, resourceLinks, sessionLink, spaced } from "./naming.js";
+import { holderLink, keyLink, resourceLinks, sessionLink, spaced, traceOf } from "./naming.js";
 import { table } from "./table.js";
 import { left, moment, now, span } from "./times.js";
 
@@ -20,7 +21,7 @@ function ticking(since) {
 const heldFor = (at) => ticking(() => span(now() - Date.parse(at)));
 const timeLeft = (at) => ticking(() => (Date.parse(at) > now() ? left(Date.parse(at) - now()) : "over"));
 
-const LEASES = ["Resource", "Holder", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Session", "Key", ""];
+const LEASES = ["Resource", "Holder", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Session", "Key", "Trace", ""];
 const WAITS = ["Holder", "Resource", { text: "Waiting for", number: true }, "Work", "Reason"];
 
 function leaseTable(app, leases, empty) {
@@ -28,7 +29,7 @@ function leaseTable(app, leases, empty) {
   const acts = (lease) => may && [button("Extend", () => extend(lease)), " ", button("Force-release", () => forceRelease(lease), true)];
   return table("Leases", LEASES, leases.map((it) => [
     resourceLinks(it.resources, it.space), holderLink(it.holder, it.space), it.name ?? "", it.reason ?? "", heldFor(it.acquired_at), timeLeft(it.expires_at),
-    it.mode, String(it.fence), sessionLink(it.session, it.space) ?? "", keyLink(it.key) ?? "", acts(it) || ""]), empty);
+    it.mode, String(it.fence), sessionLink(it.session, it.space) ?? "", keyLink(it.key) ?? "", traceOf(it.trace), acts(it) || ""]), empty);
 }
 
 function waitTable(waits) {
@@ -58,7 +59,7 @@ async function resource(app, name, space, again) {
       app.me.can.includes("note") && button(text ? "Change the note …" : "Add a note …", () => note(name, space, text).finally(again)),
       app.me.can.includes("clear") && closed.length > 0 && button("Clear …", () => clear({ ...closed[0], space }).finally(again), true)],
     parts: [
-      ["Held by", leaseTable(app, seen.leases, "Nobody holds it.")],
+      ["Held by", leaseTable(app, seen.leases, notHeld(name, space))],
       [`Queue (${waiting.length})`, waitTable(waiting)],
       closed.length > 0 && ["Closed", table("Closures", ["Left by", "Work", "Since"], closed.map((it) => [holderLink(it.holder, space), it.name ?? "", moment(Date.parse(it.since))]))],
       ["Lately", eventList(told.events)]],

@@ -71,9 +71,10 @@ export class Timeline {
 
   #ticks(picture, begin, end, x, height, room) {
     const step = STEPS.find((each) => (end - begin) / each <= room / 110) ?? STEPS.at(-1);
+    const rightmost = x(end) - 30; // a time is some 60 wide: the last one must not be cut off
     for (let at = Math.ceil(begin / step) * step; at <= end; at += step) {
       const text = step >= 86_400_000 ? moment(at).split(" ").slice(0, 2).join(" ") : clock(at).slice(0, step < 60_000 ? 8 : 5);
-      picture.append(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP - 6, y2: height }), svg("text", { class: "tick", x: x(at), y: 12, "text-anchor": "middle" }, text));
+      picture.append(svg("line", { class: "tick", x1: x(at), x2: x(at), y1: TOP - 6, y2: height }), svg("text", { class: "tick", x: x(at) > rightmost ? x(end) + 10 : x(at), y: 12, "text-anchor": x(at) > rightmost ? "end" : "middle" }, text));
     }
   }
 

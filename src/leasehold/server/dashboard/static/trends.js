@@ -11,7 +11,7 @@ const CHARTS = [
   ["held", "Held", (value) => value.toLocaleString()], ["waiting", "Waiting", (value) => value.toLocaleString()],
   ["grants", "Grants a second", round], ["wait", "Wait, 95th percentile", (value) => (value ? span(value * 1000) : "0s")],
 ];
-const WIDTH = 600, HEIGHT = 130, FLOOR = 112, TOP = 10;
+const WIDTH = 600, HEIGHT = 138, FLOOR = 112, TOP = 10;
 
 export class Trends {
   constructor(app) {
