@@ -66,6 +66,16 @@ def test_a_server_that_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert "59m59s ahead of" in found(running.url)["clock"].text
 
 
+def test_each_of_several_servers_is_asked_whether_it_is_ready(tmp_path: Path) -> None:
+    with serving(tmp_path) as one:
+        url = f"{one.url},http://127.0.0.1:1"
+        ready = [each for each in doctoring.examine(config.find(url)) if each.topic == "ready"]
+    assert [each.ok for each in ready] == [True, False]
+    assert f"Leasehold {leasehold.__version__}" in ready[0].text
+    assert "127.0.0.1:1" in ready[1].text
+    assert ready[1].advice
+
+
 def test_a_server_that_does_not_let_us_in_and_one_that_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = create_key(tmp_path, "agent", prefixes=("path:docs",))
     with serving(tmp_path) as running:

@@ -21,7 +21,7 @@ RULES = ROOT / "deploy" / "prometheus" / "leasehold.rules.yml"
 NAMES = re.compile(r"\b(?:leasehold|process)_[a-z_]+")
 LABELS = re.compile(r"by \(([a-z_, ]+)\)")
 OF_PROMETHEUS = {"job", "instance", "le"}
-OF_SOME_SERVERS = {"hook", "outcome"}
+OF_SOME_SERVERS = {"hook", "lane", "outcome", "owner"}
 """Only servers with webhooks, or with peers, have these labels."""
 
 
@@ -66,6 +66,13 @@ def test_every_metric_is_shown_somewhere(tmp_path: Path) -> None:
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for each in expressions() for name in NAMES.findall(each)}
     of_the_process = {"process_start_time_seconds", "process_virtual_memory_bytes"}
     assert metrics - shown <= {"leasehold_webhooks_total"} | of_the_process
+
+
+def test_every_metric_has_a_line_in_the_docs(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        metrics = set(re.findall(r"^# TYPE (\S+)", server.ask("GET", "/metrics").content.decode(), re.MULTILINE))
+    page = (ROOT / "docs" / "how-to" / "server.md").read_text()
+    assert sorted(name for name in metrics if f"`{name}`" not in page) == []
 
 
 def test_the_board_is_whole() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -433,3 +434,20 @@ def test_openmetrics_is_told_to_clients_that_ask_for_it(tmp_path: Path) -> None:
     assert reply.headers["content-type"].startswith("application/openmetrics-text")
     assert reply.content.decode().endswith("# EOF\n")
     assert "leasehold_grants_total" in reply.content.decode()
+
+
+def test_openmetrics_has_the_trace_of_a_slow_request_as_its_exemplar(tmp_path: Path) -> None:
+    sampled, unsampled = ("-".join(("00", each * 32, each * 16, flags)) for each, flags in (("a", "01"), ("b", "00")))
+    with serving(tmp_path) as server:
+        for number, trace in enumerate((sampled, unsampled, "issue 12-of-the-day")):
+            assert server.post("acquire", {"resources": f"a{number}", "holder": "ann"}, traceparent=trace).status == 200
+        told = server.ask("GET", "/metrics", Accept="application/openmetrics-text").content.decode()
+        plain = server.ask("GET", "/metrics").content.decode()
+    families = open_metrics(told)  # type: ignore[no-untyped-call] # it has no types
+    samples = [each for family in families for each in family.samples if each.exemplar]
+    assert {each.name for each in samples} == {"leasehold_http_request_seconds_bucket"}
+    assert [each.exemplar.labels["trace_id"] for each in samples] == ["a" * 32]
+    (sample,) = samples
+    assert sample.labels["route"] == "/v1/acquire"
+    assert 0 < sample.exemplar.value <= float(sample.labels["le"])
+    assert "trace_id" not in plain

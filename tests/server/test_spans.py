@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import leasehold
 from leasehold import tracing
+from leasehold.stores.postgres import PostgresStore
+from tests.acceptance.servers import OWNERS, servers_on
+from tests.kit import postgres
 from tests.kit.serving import read_reply, serving, until
 from tests.kit.shell import ROOT
 
@@ -16,10 +23,12 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from tests.acceptance.servers import Servers
     from tests.kit.shell import Shell
 
 HOLDERS = "00-" + "a" * 32 + "-" + "1" * 16 + "-01"
 WAITERS = "00-" + "b" * 32 + "-" + "2" * 16 + "-01"
+REFUSED = "00-" + "d" * 32 + "-" + "4" * 16 + "-01"
 UNSAMPLED = "00-" + "c" * 32 + "-" + "3" * 16 + "-00"
 
 
@@ -82,3 +91,67 @@ def test_without_it_nothing_of_opentelemetry_is_imported() -> None:
     code = "import sys, leasehold.server.serve, leasehold.cli; print([m for m in sys.modules if 'opentelemetry' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_request_that_is_handed_on_has_a_span_for_it_and_links_to_the_holder(tmp_path: Path) -> None:
+    """Two servers on one PostgreSQL, of which one owns the lane: the waiter asks the other one."""
+    told = tmp_path / "spans.jsonl"
+    words = (*OWNERS, "--traces", f"file:{told}", "--trace-ratio", "0")
+    with postgres.schema() as url, servers_on(url, PostgresStore, 2, *words) as servers:
+        found: list[tuple[str, str]] = []
+        until(lambda: owner_and_other(servers, found))
+        ((owner, other),) = found
+        with leasehold.connect(owner, holder="ann") as ann, leasehold.connect(other, holder="bob") as bob:
+            held = ann.acquire("deploy", ttl=60, trace=HOLDERS)
+            assert isinstance(held, leasehold.Granted)
+            with ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(bob.acquire, "deploy", ttl=60, wait=50, trace=WAITERS)
+                until(lambda: getattr(ann.inspect("deploy"), "waiting", ()))
+                ann.release(held.lease)
+                granted = waiting.result()
+            assert isinstance(granted, leasehold.Granted)
+            refused = bob.acquire("deploy", ttl=60, trace=REFUSED)
+            assert not refused
+        for process in servers.processes:
+            process.terminate()
+            process.wait(60)
+    of_bob = [span for span in spans(told) if span["traceId"] == encoded(WAITERS)]
+    handed = [span for span in of_bob if span["name"] == "leasehold.hand_on"]
+    assert len(handed) == 1
+    acquired = next(span for span in of_bob if span["spanId"] == handed[0]["parentSpanId"])
+    assert acquired["name"] == "leasehold.acquire"
+    assert attributes(acquired)["leasehold.lease"] == granted.lease.id
+    assert attributes(acquired)["leasehold.outcome"] == "ok"
+    waits = [span for span in of_bob if span["name"] == "leasehold.wait"]
+    assert acquired["spanId"] in {span["parentSpanId"] for span in waits}
+    for wait in waits:
+        assert [link["traceId"] for link in wait["links"]] == [encoded(HOLDERS)]
+    of_refused = [span for span in spans(told) if span["traceId"] == encoded(REFUSED) and "acquire" in span["name"]]
+    assert {attributes(span)["leasehold.outcome"] for span in of_refused} == {"held"}
+
+
+def owner_and_other(servers: Servers, found: list[tuple[str, str]]) -> bool:
+    """Find the server that owns the store's lane, and the other one, once both know it."""
+    told = [urlopen(f"{url}/metrics", timeout=60).read().decode() for url in servers.urls]
+    owned = ["leasehold_lanes_owned 1.0\n" in text for text in told]
+    if sorted(owned) != [False, True] or not all("leasehold_lane_owner{" in text for text in told):
+        return False
+    found.append((servers.urls[owned.index(True)], servers.urls[owned.index(False)]))
+    return True
+
+
+def encoded(trace: str) -> str:
+    """The id of a trace as OTLP's JSON of a protobuf message has it."""
+    return base64.b64encode(bytes.fromhex(trace.split("-")[1])).decode()
+
+
+def attributes(span: dict[str, Any]) -> dict[str, Any]:
+    return {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
+
+
+def test_the_docs_name_every_span_and_attribute() -> None:
+    page = (ROOT / "docs" / "how-to" / "server.md").read_text()
+    source = (ROOT / "src" / "leasehold" / "server" / "ops" / "spans.py").read_text()
+    names = set(re.findall(r'"(leasehold\.[a-z_]+|http\.[a-z_.]+)"', source)) | {"leasehold.acquire"}
+    assert len(names) >= 8
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []

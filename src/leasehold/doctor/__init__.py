@@ -126,4 +126,6 @@ def _versions() -> Finding:
 
     python = sys.version.split()[0]
     sqlite = f"apsw {apsw.apsw_version()}, SQLite {apsw.sqlite_lib_version()}"
-    return Finding("versions", True, f"leasehold {__version__}, Python {python}, {sqlite}")
+    system = os.uname()
+    here = f"{system.sysname} {system.release} {system.machine}"
+    return Finding("versions", True, f"leasehold {__version__}, Python {python}, {sqlite}, {here}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from shlex import quote
 
+from leasehold.client.encoding import HttpRequest
+from leasehold.client.messages import bases, render
+from leasehold.client.sync import SyncConnection
 from leasehold.doctor.contents import about_leases
 from leasehold.doctor.findings import Finding
 from leasehold.domain import durations
@@ -19,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from leasehold.client.messages import ServerAddress
     from leasehold.config.settings import Choice
     from leasehold.locks.sync import Locks
     from leasehold.stores.etcd.checkup import Facts as EtcdFacts
@@ -26,6 +31,10 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import NetworkStore, Store
 
 CLOCK_APART = 5 * SECOND
+PATIENCE = 10.0
+"""Seconds for the answer of one server: `/readyz` itself waits 5 s for the store."""
+OK = 200
+_NOT_READY = "see the server's log, and run `leasehold doctor --url` there with the URL of its store"
 PROBE = "leasehold-doctor"
 """A name to inspect, which no one holds. Inspecting changes nothing."""
 
@@ -43,6 +52,29 @@ def about_server(choice: Choice) -> Iterator[Finding]:
             locks.close()
     except LeaseholdError as error:
         yield _unreachable(error, "see whether `leasehold serve` runs there, and whether the URL is right")
+        return
+    yield from map(_readiness, bases(choice.url))
+
+
+def _readiness(server: ServerAddress) -> Finding:
+    """Report whether one of several servers can commit, and its version."""
+    try:
+        status, body = _asked(server, "/readyz")
+        version = json.loads(_asked(server, "/openapi.json")[1])["info"]["version"] if status == OK else ""
+    except (OSError, LeaseholdError, ValueError, KeyError, TypeError) as error:
+        return Finding("ready", False, f"{server.name}: {shown(str(error) or type(error).__name__)}", _NOT_READY)
+    if status == OK:
+        return Finding("ready", True, f"{server.name} commits; it is Leasehold {shown(str(version))}")
+    return Finding("ready", False, f"{server.name}: {shown(body.decode(errors='replace')[:300])}", _NOT_READY)
+
+
+def _asked(server: ServerAddress, path: str) -> tuple[int, bytes]:
+    connection = SyncConnection(server, PATIENCE)
+    try:
+        head, body = connection.exchange(render(HttpRequest("GET", path, None), server), PATIENCE)
+    finally:
+        connection.disconnect()
+    return head.status, body
 
 
 def _about_answers(locks: Locks, space: str) -> Iterator[Finding]:

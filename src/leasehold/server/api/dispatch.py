@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -52,6 +52,8 @@ def _struct(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401 (a type 
     return msgspec.defstruct(name, [(field, Any) for field in fields], frozen=True, gc=False)
 
 
+SAMPLED: Final = "01"
+"""The flags of a `traceparent` whose caller samples it."""
 _LEASE: Final = _struct("Lease", wire.names("Lease"))
 _GRANTED: Final = _struct("Granted", wire.names("Granted")[:3])
 _RELEASED: Final = _struct("Released", wire.names("Released"))
@@ -278,10 +280,20 @@ class Dispatcher:
         answer = self._answer(operation)
         if operation.may_wait:  # the calls of a batch are no requests of their own
             place = (PATH_OF[operation.verb], str(answer.status))
-            self._metrics.requests.add(perf_counter() - operation.begun, place)
+            seconds = perf_counter() - operation.begun
+            self._metrics.requests.add(seconds, place)
+            trace = operation.trace or operation.arguments.get("trace")
+            if trace is not None:
+                self._show(seconds, place, trace)
             if self.spans is not None:
                 self.spans.answered(operation, answer)
         return answer
+
+    def _show(self, seconds: float, place: tuple[str, str], trace: str) -> None:
+        """Keep a request as an exemplar if its caller samples its trace, so that an admin can look it up."""
+        parts = trace.split("-")
+        if len(parts) == 4 and len(parts[1]) == 32 and parts[3] == SAMPLED and parts[1].isalnum():
+            self._metrics.requests.show(seconds, place, parts[1], time())
 
     def _answer(self, operation: Operation) -> HttpAnswer:
         pending, answer = operation.pending, operation.answer

@@ -21,6 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN_METRICS
 from prometheus_client.openmetrics.exposition import generate_latest as open_metrics
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from leasehold import __version__
 
@@ -88,6 +89,12 @@ class Exposition(Collector):
         lanes = GaugeMetricFamily("leasehold_lanes_owned", "Lanes of the store that this server owns.")
         lanes.add_metric((), metrics.lanes)
         yield lanes
+        owners = GaugeMetricFamily(
+            "leasehold_lane_owner", "1 for each lane and the address of its owner.", labels=("lane", "owner")
+        )
+        for values, one in metrics.owners.items():
+            owners.add_metric(values, one)
+        yield owners
         yield histogram("leasehold_wait_seconds", "How long granted requests had waited.", PLACE, metrics.waits)
         yield histogram("leasehold_hold_seconds", "How long leases were held.", PLACE, metrics.holds)
         yield histogram("leasehold_commit_batch_size", "Commands in one transaction.", (), metrics.sizes)
@@ -128,6 +135,10 @@ def histogram(name: str, says: str, labels: Labels, counted: Histogram) -> Metri
     """Return a histogram with cumulative buckets."""
     family = HistogramMetricFamily(name, says, labels=labels)
     for values, series in counted.series.items():
-        buckets = [(f"{bound:g}", count) for bound, count in zip(counted.bounds, accumulate(series), strict=False)]
-        family.add_metric(values, [*buckets, ("+Inf", series[-2])], series[-1])
+        names = [*(f"{bound:g}" for bound in counted.bounds), "+Inf"]
+        counts = [*accumulate(series[:-2]), series[-2]]
+        buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = [*zip(names, counts, strict=True)]
+        for place, (trace, value, at) in counted.exemplars.get(values, {}).items():
+            buckets[place] = (names[place], counts[place], Exemplar({"trace_id": trace}, value, at))
+        family.add_metric(values, buckets, series[-1])
     return family

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Labels: TypeAlias = tuple[str, ...]
     """Values of labels, in the order of their names."""
+    TracedRequest: TypeAlias = tuple[str, float, float]
+    """The id of its trace, its value, and when it was counted, in seconds since the epoch."""
 
 SPACES_MOST = 50
 SCHEMES_MOST = 20
@@ -72,6 +74,8 @@ class Histogram:
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
+        self.exemplars: dict[Labels, dict[int, TracedRequest]] = {}
+        """By labels and bucket: the latest request with a trace."""
         self.series: dict[Labels, list[float]] = {}
         """By labels: how many values each bucket alone has, how many there are in all, and their sum."""
 
@@ -85,6 +89,10 @@ class Histogram:
             series[place] += 1
         series[-2] += 1
         series[-1] += value
+
+    def show(self, value: float, labels: Labels, trace: str, at: float) -> None:
+        """Keep this value, which was counted, as the exemplar of its bucket."""
+        self.exemplars.setdefault(labels, {})[bisect_left(self.bounds, value)] = (trace, value, at)
 
 
 class StoreState:
@@ -120,6 +128,8 @@ class Metrics:
         """By outcome."""
         self.lanes = 0
         """How many lanes this server owns."""
+        self.owners: dict[Labels, int] = {}
+        """1 for each lane and the address of its owner, as far as this server knows."""
         self.waits = Histogram(WAIT_BUCKETS)
         self.holds = Histogram(HOLD_BUCKETS)
         self.requests = Histogram(REQUEST_BUCKETS)

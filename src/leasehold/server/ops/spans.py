@@ -22,7 +22,8 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 from opentelemetry.trace.propagation import set_span_in_context
 
 from leasehold import __version__
-from leasehold.domain.outcomes import Granted, Held, Refused
+from leasehold.domain.outcomes import Granted, Refused
+from leasehold.server.api.problems import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,19 +92,19 @@ class Spans:
             return
         end = time.time_ns()
         begin = end - int((time.perf_counter() - operation.begun) * 1e9)
-        task = asyncio.get_running_loop().create_task(self._make(operation, answer.status, parent, (begin, end)))
+        task = asyncio.get_running_loop().create_task(self._make(operation, answer, parent, (begin, end)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _make(
-        self, operation: Operation, status: int, parent: SpanContext | None, times: tuple[int, int]
+        self, operation: Operation, answer: HttpAnswer, parent: SpanContext | None, times: tuple[int, int]
     ) -> None:
         context = None if parent is None else set_span_in_context(NonRecordingSpan(parent))
         begin, end = times
-        said = _attributes(operation, status)
+        said = _attributes(operation, answer)
         name = f"leasehold.{operation.verb}"
         span = self._tracer.start_span(name, context, SpanKind.SERVER, said, start_time=begin)
-        if status >= 500:
+        if answer.status >= 500:
             span.set_status(Status(StatusCode.ERROR))
         inner = set_span_in_context(span)
         if operation.handed is not None:
@@ -120,9 +121,8 @@ class Spans:
 
         None: it was not granted, so it waited all the while.
         """
-        pending = operation.pending
-        outcome = None if pending is None else pending.outcome
-        own = outcome.lease.id if isinstance(outcome, Granted) else None
+        granted = _granted(operation)
+        own = granted[0] if granted else None
         waited = 0 if own else None
         links: dict[int, Link] = {}
         for name in _names(operation)[:1]:
@@ -167,21 +167,33 @@ def _names(operation: Operation) -> list[str]:
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
-def _attributes(operation: Operation, status: int) -> dict[str, Any]:
-    asked, outcome = operation.arguments, operation.pending.outcome if operation.pending is not None else None
-    said: dict[str, Any] = {"http.response.status_code": status, "leasehold.principal": operation.who.name}
+def _attributes(operation: Operation, answer: HttpAnswer) -> dict[str, Any]:
+    asked, granted = operation.arguments, _granted(operation)
+    said: dict[str, Any] = {"http.response.status_code": answer.status, "leasehold.principal": operation.who.name}
     if operation.verb == "acquire":
         said |= {"leasehold.resources": _names(operation), "leasehold.holder": str(asked.get("holder"))}
         said["leasehold.space"] = str(asked.get("space"))
     else:
         said["leasehold.lease"] = str(asked.get("lease"))
-    if isinstance(outcome, Granted):
-        said |= {"leasehold.lease": outcome.lease.id, "leasehold.fence": outcome.lease.fence}
-    said["leasehold.outcome"] = _outcome(outcome, status)
+    if granted is not None:
+        said |= {"leasehold.lease": granted[0], "leasehold.fence": granted[1]}
+    said["leasehold.outcome"] = _outcome(answer)
     return said
 
 
-def _outcome(outcome: object, status: int) -> str:
-    if status == 200:
+def _granted(operation: Operation) -> tuple[str, int] | None:
+    """Return the id and the fence of the lease that was granted, here or by the server that the request went to."""
+    outcome = operation.pending.outcome if operation.pending is not None else None
+    if isinstance(outcome, Granted):
+        return outcome.lease.id, outcome.lease.fence
+    answer = operation.handed.answer if operation.handed is not None else None
+    lease = json.loads(answer).get("lease") if answer is not None else None
+    return (lease["id"], lease["fence"]) if isinstance(lease, dict) else None
+
+
+def _outcome(answer: HttpAnswer) -> str:
+    """Return `ok`, or the stable code of the problem."""
+    if answer.status == 200:
         return "ok"
-    return "held" if isinstance(outcome, Held) else str(status)
+    told = json.loads(encode(answer.body))
+    return str(told.get("code", answer.status)) if isinstance(told, dict) else str(answer.status)
