@@ -5,8 +5,12 @@ A request for a pool stands alone in its lease, so each hold and each waiter on 
 
 from __future__ import annotations
 
+from itertools import islice
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from leasehold.domain.entries import Alternative, Hold, Record, Waiter
     from leasehold.domain.records import Draft
 
@@ -19,10 +23,23 @@ def rivals_if_full(rivals: list[Hold], names: tuple[str, ...]) -> list[Hold]:
 
 
 def waiters_if_full(draft: Draft, record: Record, ahead: list[Waiter], names: tuple[str, ...]) -> list[Waiter]:
-    """Return the waiters ahead that want some of the same members if they may need all that are free."""
-    wanted = _members(names[0])
-    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now and _member(hold) in wanted)
-    return ahead if taken + len(ahead) >= len(wanted) else []
+    """Return the waiters ahead that want the same members if none of those is left once each waiter has one."""
+    taken = {_member(hold) for hold in record.holds.values() if hold.expires_at > draft.now}
+    left = [member for member in _members(names[0]) if member not in taken]
+    if left:
+        _serve_in_order(taken, ahead)
+    return ahead if taken.issuperset(left) else []
+
+
+def _serve_in_order(taken: set[str], ahead: list[Waiter]) -> None:
+    """Add the member that each waiter would get. Those that want the same go on where the one before them ended."""
+    rest: dict[str, Iterator[str]] = {}
+    for waiter in ahead:
+        if waiter.ask is None:
+            raise AssertionError(f"{waiter.id} waits for a pool and is not in its home there")
+        name = waiter.ask.options[0].resources[0]
+        members = rest[name] if name in rest else rest.setdefault(name, iter(_members(name)))
+        taken.update(islice((member for member in members if member not in taken), 1))
 
 
 def with_free_member(draft: Draft, option: Alternative) -> Alternative:

@@ -82,6 +82,7 @@ class Pools:
         patient = wait_for(connect(holder="patient"), "pool://ports/3000")
         assert take(locks, "pool://ports/3001-3002", holder="b").lease.value == "3001"
         assert queue_of(locks, "pool://ports/3002") == []
+        assert take(locks, "pool://ports/3000-3002", holder="c").lease.value == "3002"
         release(locks, held)
         assert expect(Granted, patient.answer()).lease.value == "3000"
 
