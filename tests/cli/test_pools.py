@@ -42,6 +42,18 @@ def test_a_configuration_declares_members_and_their_labels(shell: Shell) -> None
     assert (unknown.code, "no member of pool gpu has the label tpu" in unknown.err) == (2, True)
 
 
+def test_a_pool_is_declared_for_everybody_who_shares_the_store(shell: Shell) -> None:
+    assert shell.run("pool", "gpu", "g0 a100", "g1 h100").out == "g0 a100\ng1 h100\n"
+    assert shell.run("pool", "gpu", holder="bob").out == "g0 a100\ng1 h100\n"
+    assert shell.run("acquire", "pool://gpu?label=h100", "--print", "value", holder="bob").out == "g1\n"
+    done = shell.run("run", "pool://gpu", "--", "/bin/sh", "-c", "echo $LEASEHOLD_VALUE")
+    assert done.out == "g0\n"
+    assert shell.run("pool", "gpu", "g2", "--forget").code == 2
+    assert shell.run("pool", "gpu", "--forget").out == "No members are declared.\n"
+    gone = shell.run("acquire", "pool://gpu")
+    assert (gone.code, "leasehold pool gpu" in gone.err) == (2, True)
+
+
 @pytest.mark.parametrize("members", ["3", "[]", '["a/c d"]', '["x,y"]', "[1]"])
 def test_a_wrong_declaration_is_refused_by_its_name(shell: Shell, members: str) -> None:
     (shell.home / "leasehold.toml").write_text(f"[pools]\nstaging = {members}\n")

@@ -173,6 +173,9 @@ def admin(ask: Asker) -> None:
     ask(f"extend {mine} --ttl 2h --reason why", holder="ops")
     assert ask(f"extend {mine}")["code"] == "invalid"
     ask("note slow frozen")
+    ask("pool gpu a b")
+    assert ask("pool gpu")["members"] == ["a", "b"]
+    assert ask("pool gpu a/b")["code"] == "invalid"
     assert ask("note path:../up")["code"] == "invalid"
     ask("clear q --reason why")
     assert ask("clear q --reason why")["code"] == "not_found"

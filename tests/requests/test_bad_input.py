@@ -78,6 +78,7 @@ class Scene:
             "plan": {"resources": f"free-{self.calls}", "ttl": 60},
             "extend": {"lease": self.lease, "ttl": 60, **admin},
             "note": {"resource": "held", "text": "why", "by": "ops"},
+            "declare_pool": {"resource": "pool://held", "members": ["a"], "by": "ops"},
             "create_key": {"role": "agent", "name": "a key"},
             "rotate_key": {"key": "0123456789abcdef"},
             "revoke_key": {"key": "0123456789abcdef"},

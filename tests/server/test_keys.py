@@ -168,6 +168,7 @@ BODIES = {
     "clear": {"resource": "matrix-2", "reason": "test"},
     "extend": {"lease": "l1-" + "0" * 32, "reason": "test"},
     "note": {"resource": "matrix-2", "text": "test"},
+    "declare_pool": {"resource": "pool://matrix", "members": ["a"]},
     "plan": {"resources": "matrix-plan"},
     "report_trespass": {"lease": "l1-" + "0" * 32, "paths": ["a.py"]},
     "create_key": {"role": "viewer", "name": "new"},

@@ -278,6 +278,18 @@ export interface CreateRun {
   space?: string | null;
 }
 
+/** Declare the members of a pool, each with its labels after it; without members, show those that are declared. */
+export interface DeclarePool {
+  /** Name of the resource. */
+  resource: string;
+  /** The members, each with its labels after it; [] forgets them. */
+  members?: string[] | null;
+  /** The person or agent that does it; on a server with keys, the name of the key. */
+  by?: string | null;
+  /** The tenant that names live in; by default that of the key. */
+  space?: string | null;
+}
+
 /** One agent that waits for another. */
 export interface Edge {
   /** Id of the agent that waits. */
@@ -768,6 +780,14 @@ export interface Plans {
   plans: Plan[];
 }
 
+/** The members of a pool that an admin declared. */
+export interface PoolDeclared {
+  /** Name of the resource. */
+  resource: string;
+  /** The members, each with its labels after it. */
+  members: string[];
+}
+
 /** Why a request failed: application/problem+json with a stable `code`. */
 export interface Problem {
   /** URN of the problem: its code. */
@@ -1214,6 +1234,8 @@ export interface Routes {
   "POST /v1/plan": { body: Plan; answer: Planned; };
   /** List the live plans, each with what overlaps with it. */
   "GET /v1/plans": { query: { space?: string; holder?: string; resource?: string; }; answer: Plans; };
+  /** Declare the members of a pool, each with its labels after it; without members, show those that are declared. */
+  "POST /v1/pools": { body: DeclarePool; answer: PoolDeclared; };
   /** Remove what has expired, and history beyond its retention. */
   "POST /v1/gc": { body: Gc; answer: Collected; };
   /** Show the leases, the queue and the closures of one resource. */

@@ -199,6 +199,7 @@ DATA: dict[str, str] = {
     "clear": "Cleared",
     "extend": "Renewed",
     "note": "Noted",
+    "pool": "PoolDeclared",
     "keys create": "NewKey",
     "keys list": "Keys",
     "keys rotate": "RotatedKey",

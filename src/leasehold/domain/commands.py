@@ -208,6 +208,17 @@ class AddNote(Noun):
     authority: Authority | None = None
 
 
+class DeclarePool(Noun):
+    """Declare the members of a pool; none forgets them, None changes nothing and asks which they are."""
+
+    by: str
+    space: str
+    resource: str
+    node: str
+    members: tuple[str, ...] | None = None
+    authority: Authority | None = None
+
+
 class AddKey(Noun):
     """Create a key for the servers of this store."""
 
@@ -290,6 +301,7 @@ if TYPE_CHECKING:
         | ReportTrespass
         | Extend
         | AddNote
+        | DeclarePool
         | AddKey
         | RotateKey
         | RevokeKey

@@ -213,8 +213,18 @@ class Receipt(Noun):
     until: int
 
 
+class PoolMembers(Noun):
+    """The members that an admin declared for a pool, in the record of its node."""
+
+    id: str
+    members: tuple[str, ...]
+    """Each with its labels after it, separated by blanks."""
+
+
 if TYPE_CHECKING:
-    Note: TypeAlias = End | Ref | PlanTerms | PlanMark | Poll | Session | Request | Presence | Receipt | Key
+    Note: TypeAlias = (
+        End | Ref | PlanTerms | PlanMark | Poll | Session | Request | Presence | Receipt | Key | PoolMembers
+    )
     Entry: TypeAlias = Hold | Waiter | Note
 
 

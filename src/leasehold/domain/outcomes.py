@@ -141,6 +141,14 @@ class Noted(Success):
     """None: the note before it is removed."""
 
 
+class PoolDeclared(Success):
+    """The members of a pool that an admin declared."""
+
+    resource: str
+    members: tuple[str, ...] = ()
+    """Each with its labels after it, separated by blanks; empty if none are declared."""
+
+
 class Collected(Success):
     """The result of a cleanup: records swept, and events deleted that were older than the retention."""
 
@@ -186,6 +194,7 @@ if TYPE_CHECKING:
         | TrespassReported
         | Planned
         | Noted
+        | PoolDeclared
         | KeyCreated
         | KeyRotated
         | KeyRevoked

@@ -47,6 +47,20 @@ def declared(name: str) -> tuple[str, str | None]:
     return pool, label or None
 
 
+def listed(name: str, members: tuple[str, ...]) -> str:
+    """Return the name that lists those of the declared members (each with its labels) that this name stands for."""
+    pool, label = declared(name)
+    found = [words[0] for words in map(str.split, members) if label is None or label in words[1:]]
+    if not found:
+        raise BadName("bad_pool", f"no member of pool {pool} has the label {label}")
+    return f"{PREFIX}{pool}/{','.join(found)}"
+
+
+def is_member(name: str) -> bool:
+    """Return True if this name stands for one member only."""
+    return not is_declared(name) and len(members(name)) == 1
+
+
 def whole(name: str) -> str:
     """Return the name of the whole pool, which is that of its node."""
     return PREFIX + _split(name)[0]

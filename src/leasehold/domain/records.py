@@ -9,7 +9,7 @@ from __future__ import annotations
 from _operator import indexOf, itemgetter  # `operator` itself is one more file for a one-shot command to load
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import EMPTY, Drop, Hold, PlanMark, Put, Record, Ref, Waiter
+from leasehold.domain.entries import EMPTY, Drop, Hold, PlanMark, PoolMembers, Put, Record, Ref, Waiter
 from leasehold.domain.events import Event
 from leasehold.domain.keys import number
 from leasehold.domain.nouns import new
@@ -186,7 +186,7 @@ def due(entry: Entry) -> int | None:
         return entry.expires_at if entry.ask is not None and entry.expires_at < FOREVER else None
     if isinstance(entry, Waiter):
         return entry.deadline if entry.ask is not None else None
-    if isinstance(entry, Ref | PlanMark):
+    if isinstance(entry, Ref | PlanMark | PoolMembers):
         return None
     if isinstance(entry, Key):
         return entry.until_us if entry.until_us < FOREVER else None

@@ -1,4 +1,4 @@
-"""The verbs about plans, for plain code and for coroutines: `Locks` and `AsyncLocks` have them. They decide nothing."""
+"""The verbs about plans and pools: `Locks` has them for plain code, `AsyncLocks` for coroutines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Literal, overload
 
-    from leasehold.domain.outcomes import Acquired, Planned, Refused
+    from leasehold.domain.outcomes import Acquired, Planned, PoolDeclared, Refused
     from leasehold.domain.plans import Plan
     from leasehold.locks.aio import AsyncAnswers
     from leasehold.locks.arguments import Duration, Names, Wait
@@ -31,7 +31,7 @@ def _is_firm(firm: object, wait: object) -> bool:
 
 
 class Planning:
-    """Verbs about plans, for plain code."""
+    """Verbs about plans and pools, for plain code."""
 
     if TYPE_CHECKING:
         _answers: Answers
@@ -113,9 +113,16 @@ class Planning:
         outcome: tuple[Plan, ...] | Refused = self._answers.ask(self._call("plans", locals()))
         return outcome
 
+    def declare_pool(
+        self, resource: str, members: Sequence[str] | None, *, by: str, space: str | None = None
+    ) -> PoolDeclared | Refused:
+        """Declare the members of a pool (`pool://gpu`), each with its labels after it; None shows those declared."""
+        outcome: PoolDeclared | Refused = self._answers.ask(self._call("declare_pool", locals()))
+        return outcome
+
 
 class AsyncPlanning:
-    """Verbs about plans, for coroutines."""
+    """Verbs about plans and pools, for coroutines."""
 
     if TYPE_CHECKING:
         _answers: AsyncAnswers
@@ -188,4 +195,11 @@ class AsyncPlanning:
     ) -> tuple[Plan, ...] | Refused:
         """As `Planning.plans`."""
         outcome: tuple[Plan, ...] | Refused = await self._answers.ask(self._call("plans", locals()))
+        return outcome
+
+    async def declare_pool(
+        self, resource: str, members: Sequence[str] | None, *, by: str, space: str | None = None
+    ) -> PoolDeclared | Refused:
+        """As `Planning.declare_pool`."""
+        outcome: PoolDeclared | Refused = await self._answers.ask(self._call("declare_pool", locals()))
         return outcome

@@ -51,6 +51,7 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "status": ("How the work ended.", "completed"),
     "target": ("Id of the lease, or the name of a resource that it holds.", "issue:42"),
     "task": ("Id of the task that the run locks.", "12"),
+    "members": ("The members, each with its labels after it; [] forgets them.", ["g0 a100", "g1 h100"]),
     "text": ("The note; none removes the one before.", "reserved for the demo on Friday"),
     "token": ("The token that came with the lease.", "5f0c9a1e5f0c9a1e5f0c9a1e5f0c9a1e"),
     "trace": (

@@ -283,6 +283,23 @@ def _note(
     return Order(c.AddNote(checks.text(by, "by", 256), checks.space(space), about, told, authority))
 
 
+def _declare_pool(
+    _settings: Settings,
+    _engine: str,
+    resource: object,
+    members: object,
+    by: object,
+    space: object,
+    authority: calls.Authority | None = None,
+) -> Order:
+    from leasehold.requests import pool_checks  # noqa: PLC0415 (rare)
+
+    name, where = pool_checks.pool_name(resource), checks.space(space)
+    node = names.claims(where, name, EXCLUSIVE)[0].node
+    told = pool_checks.members(members, name)
+    return Order(c.DeclarePool(checks.text(by, "by", 256), where, name, node, told, authority))
+
+
 def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
@@ -339,6 +356,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "report_trespass": _report_trespass,
     "extend": _extend,
     "note": _note,
+    "declare_pool": _declare_pool,
     "create_key": _create_key,
     "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
@@ -347,7 +365,7 @@ _ORDERS: dict[str, Callable[..., Order]] = {
 _OF_PRINCIPALS = frozenset(
     (
         *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
-        *("force_release", "steal", "clear", "report_trespass", "extend", "note", "plan"),
+        *("force_release", "steal", "clear", "report_trespass", "extend", "note", "plan", "declare_pool"),
         *("create_key", "rotate_key", "revoke_key"),
     )
 )

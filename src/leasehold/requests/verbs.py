@@ -200,6 +200,11 @@ _VERBS: dict[str, tuple[Any, ...]] = {
         "List the live plans, each with what overlaps with it.",
         *("GET", "/v1/plans", "Plans", (_SPACE, _HOLDER, ("resource", "text?", None))),
     ),
+    "declare_pool": (
+        "Declare the members of a pool, each with its labels after it; without members, show those that are declared.",
+        *("POST", "/v1/pools", "PoolDeclared"),
+        (("resource", "text", ...), ("members", "text[]?", None), _BY, _SPACE),
+    ),
     "gc": ("Remove what has expired, and history beyond its retention.", "POST", "/v1/gc", "Collected", ()),
     "inspect": (
         "Show the leases, the queue and the closures of one resource.",

@@ -17,6 +17,7 @@ from leasehold.domain.entries import (
     PlanMark,
     PlanTerms,
     Poll,
+    PoolMembers,
     Presence,
     Receipt,
     Ref,
@@ -46,6 +47,7 @@ TAGS: dict[type, str] = {
     Presence: "p",
     Receipt: "t",
     Key: "k",
+    PoolMembers: "d",
 }
 
 _EVENT_SEQ = Event._fields.index("seq")
@@ -137,4 +139,5 @@ _BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
     "p": lambda fields: Presence(*fields),
     "t": lambda fields: Receipt(*fields),
     "k": _key,
+    "d": lambda fields: PoolMembers(*map(_tupled, fields)),
 }

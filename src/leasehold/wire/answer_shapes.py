@@ -79,6 +79,11 @@ SHAPES: dict[str, Entry] = {
         "outcomes.Planned",
         (("plan", "Plan"), ("token", "text")),
     ),
+    "PoolDeclared": (
+        "The members of a pool that an admin declared.",
+        "outcomes.PoolDeclared",
+        (("resource", "text"), ("members", "text[]")),
+    ),
     "Noted": ("The note is in the history.", "outcomes.Noted", (("resource", "text"), ("text", "text?"))),
     "Collected": ("The result of a clean-up.", "outcomes.Collected", (("swept", "count"), ("forgotten", "count"))),
     "KeyCreated": (

@@ -55,6 +55,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "lease": ("Id of the lease.", _LEASE),
     "leases": ("The leases, the oldest first.", None),
     "length": ("How many requests wait.", 2),
+    "members": ("The members, each with its labels after it.", ["g0 a100", "g1 h100"]),
     "message": ("The refusal in one sentence that says what to do next.", "issue:42 is held by coder-4"),
     "more": ("How many more there are.", 0),
     "mode": ("How it is held: by one holder, by many readers, or by as many as `slots` says.", "exclusive"),

@@ -1,4 +1,4 @@
-"""gc and note; force-release, steal, clear and extend: what an admin does with the leases of others, and why."""
+"""gc, note and pool; force-release, steal, clear and extend: what an admin does with the leases of others, and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leasehold.cli.git_clocks import not_removed
 from leasehold.config.identity import CommandIdentity
 from leasehold.domain import durations
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Cleared, Granted, Refused, Released, Renewed
+from leasehold.domain.outcomes import Cleared, Granted, PoolDeclared, Refused, Released, Renewed
 from leasehold.errors import InvalidInput
 from leasehold.wire import shapes as wire
 
@@ -89,3 +89,19 @@ def collect(context: Context) -> int:
     data |= {"not_removed": [wire.blocker(each) for each in outcome.kept]}
     text = f"Swept {outcome.swept} expired records; forgot {outcome.forgotten} old events and {tokens} old token files"
     return context.end(outcome, "\n".join([text, *not_removed(outcome.kept, context)]), data)
+
+
+def pool(context: Context) -> int:
+    """Declare the members of a pool, forget them, or print those that are declared."""
+    values = context.values
+    given: list[str] | None = values["members"] or None
+    if values["forget"]:
+        if given is not None:
+            raise InvalidInput("forget", "does not go with members: leave one of them out")
+        given = []
+    name = values["pool"]
+    outcome = context.locks.declare_pool(
+        name if "://" in name else f"pool://{name}", given, by=values["by"] or context.holder
+    )
+    text = "\n".join(map(shown, outcome.members)) if isinstance(outcome, PoolDeclared) else ""
+    return context.end(outcome, text or "No members are declared.")

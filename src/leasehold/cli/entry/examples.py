@@ -304,6 +304,15 @@ Servers notice within a second. Leases held with the key expire, unless its prin
 examples:
   leasehold keys revoke 0123456789abcdef
 """,
+    "pool": """
+Declares all members anew, for everybody who shares the store: `pool://gpu` is one of them that is free. Leases on
+members that are left out go on until they end. What a configuration declares under [pools] comes first.
+
+examples:
+  leasehold pool gpu "g0 a100" "g1 a100 fast" "g2 h100"
+  leasehold pool gpu
+  leasehold pool gpu --forget
+""",
     "worktree add": """
 Makes ../PROJECT-NAME with a new branch. Every command in it acts as the agent NAME. Add it again to renew its values.
 

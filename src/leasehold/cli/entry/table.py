@@ -245,6 +245,22 @@ _VERBS = (
         (Flag("--by", "who says it (default: you)", "NAME"), *COMMON),
     ),
     CliVerb(
+        "pool",
+        "declare the members of a pool, or show those that are declared",
+        "admin:pool",
+        (
+            CliArgument("pool", "its name, such as gpu"),
+            CliArgument(
+                "members", "all of its members, each with its labels after it: 'g0 a100'; none shows them", "*"
+            ),
+        ),
+        (
+            Flag("--forget", "forget the members that are declared"),
+            Flag("--by", "the admin's name (default: yours)", "NAME"),
+            *COMMON,
+        ),
+    ),
+    CliVerb(
         "adopt",
         "at a terminal: take over the token of a lease that another process of yours acquired",
         "adopt:adopt",

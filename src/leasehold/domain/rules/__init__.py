@@ -96,6 +96,7 @@ def _load_rare_rules() -> None:
         admin,
         keyring,
         plans,
+        pools,
         returning,
         sessions,
         waiting,
@@ -114,6 +115,7 @@ def _load_rare_rules() -> None:
             c.ReportTrespass: report_trespass,
             c.Extend: admin.extend,
             c.AddNote: admin.note,
+            c.DeclarePool: pools.declare,
             c.AddKey: keyring.add,
             c.RotateKey: keyring.rotate,
             c.RevokeKey: keyring.revoke,
@@ -165,4 +167,5 @@ _KEYS: Final[dict[type, Callable[[Any], list[str]]]] = {
     c.RenewSession: lambda command: [command.actor],
     c.EndSession: lambda command: [command.actor],
     c.Clear: lambda command: [command.node],
+    c.DeclarePool: lambda command: [command.node],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leasehold.domain import keys
-from leasehold.domain.entries import EMPTY, Poll, Ref, Request, Waiter
+from leasehold.domain.entries import EMPTY, POOL, Poll, Ref, Request, Waiter
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.records import resources_of
 from leasehold.domain.rules.conflicts import modes_of
@@ -62,6 +62,13 @@ def acquire(draft: Draft, command: Acquire) -> Outcome:
         answer = _seen_before(draft, command, ask.request)
         if answer is not None:
             return answer
+    if ask.options[0].claims[0].mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        named = pools.with_members(draft, ask)
+        if isinstance(named, Refused):
+            return named
+        command = command._replace(ask=named)
     if not _is_untouched(draft, ask):
         answer = _meet_others(draft, command)
         if answer is not None:

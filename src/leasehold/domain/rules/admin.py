@@ -55,7 +55,7 @@ def steal(draft: Draft, command: Steal) -> Outcome:
     ask = command.acquire.ask
     if len(ask.options) > 1:
         return Refused("invalid", "any_of", "steal names exactly what it takes: it cannot be any_of")
-    if ask.options[0].claims[0].mode == POOL and len(pools.members(ask.options[0].resources[0])) > 1:
+    if ask.options[0].claims[0].mode == POOL and not pools.is_member(ask.options[0].resources[0]):
         return Refused("invalid", "resources", "steal names exactly what it takes: one member of the pool")
     refusal = refuse_session(draft, command.acquire)
     if refusal is None and draft.now < draft.opens_at:

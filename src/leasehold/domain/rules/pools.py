@@ -7,12 +7,59 @@ from __future__ import annotations
 
 from itertools import islice
 
+from leasehold.domain.entries import PoolMembers
+from leasehold.domain.events import Event
+from leasehold.domain.outcomes import PoolDeclared, Refused
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Final
 
-    from leasehold.domain.entries import Alternative, Hold, Record, Waiter
+    from leasehold.domain.commands import DeclarePool
+    from leasehold.domain.entries import Alternative, Hold, LeaseRequest, Record, Waiter
     from leasehold.domain.records import Draft
+
+MEMBERS: Final = "members"
+"""Id of the entry of which the node of a declared pool has one."""
+
+
+def with_members(draft: Draft, ask: LeaseRequest) -> LeaseRequest | Refused:
+    """Return the request with the members of a declared pool in place of its name."""
+    from leasehold.domain import pools  # noqa: PLC0415 (rare)
+    from leasehold.domain.names import BadName  # noqa: PLC0415
+
+    option = ask.options[0]
+    name = option.resources[0]
+    if not pools.is_declared(name):
+        return ask
+    known = draft.record(option.claims[0].node).notes.get(MEMBERS)
+    if not isinstance(known, PoolMembers):
+        pool = pools.declared(name)[0]
+        hint = f"name its members, as in pool://{pool}/a,b,c, or have them declared: leasehold pool {pool} a b c"
+        return Refused("invalid", "resources", f"no pool {pool} is declared where these locks live: {hint}")
+    try:
+        listed = pools.listed(name, known.members)
+    except BadName as error:
+        return Refused("invalid", "resources", error.message)
+    return ask._replace(options=(option._replace(resources=(listed,)),))
+
+
+def declare(draft: Draft, command: DeclarePool) -> PoolDeclared:
+    """Declare the members of a pool, or say which are declared. Leases on members that are left out go on."""
+    known = draft.record(command.node).notes.get(MEMBERS)
+    if command.members is None:
+        return PoolDeclared(command.resource, known.members if isinstance(known, PoolMembers) else ())
+    if command.members:
+        draft.put(command.node, PoolMembers(MEMBERS, command.members))
+    else:
+        draft.discard(command.node, MEMBERS)
+    detail: dict[str, object] = {"by": command.by, "note": f"members: {', '.join(command.members) or 'none'}"[:1024]}
+    if command.authority is not None:
+        detail |= {"principal": command.authority.principal, "key": command.authority.key}
+    about = (command.space, (command.resource,), command.by, None, None, 0)
+    draft.events.append(Event("noted", draft.now, *about, detail))
+    return PoolDeclared(command.resource, command.members)
 
 
 def rivals_if_full(rivals: list[Hold], names: tuple[str, ...]) -> list[Hold]:

@@ -63,7 +63,7 @@ def check(draft: Draft, command: Check) -> Outcome:
     outcome = _serve_or_stay(draft, command)
     waiter = find_waiter(draft, command.waiter)
     if command.is_over and waiter is not None and isinstance(outcome, Queued):
-        return _time_out(draft, waiter, command.ask)
+        return _time_out(draft, waiter, waiter.ask or command.ask)
     return outcome
 
 
@@ -83,7 +83,7 @@ def _serve_or_stay(draft: Draft, command: Check) -> Outcome:
         if id_ == command.waiter:
             return Granted(lease, "", fresh=True)
     waiter = find_waiter(draft, command.waiter)
-    return queued(draft, waiter, command.ask) if waiter is not None else Done((command.waiter,))
+    return queued(draft, waiter, waiter.ask or command.ask) if waiter is not None else Done((command.waiter,))
 
 
 def _time_out(draft: Draft, waiter: Waiter, ask: LeaseRequest) -> TimedOut:

@@ -44,7 +44,18 @@ OWN = RUNNING | {
     ),
 }
 RULING = frozenset(
-    {"force_release", "steal", "clear", "extend", "gc", "keys", "create_key", "rotate_key", "revoke_key"}
+    {
+        "force_release",
+        "steal",
+        "clear",
+        "extend",
+        "gc",
+        "keys",
+        "create_key",
+        "rotate_key",
+        "revoke_key",
+        "declare_pool",
+    }
 )
 ROLES: Final = {
     "viewer": LOOKING,
@@ -95,7 +106,7 @@ def bound(who: Principal, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
         asked["holder"] = who.name
     if verb in ("acquire", "steal", "plan") and who.prefixes:
         check_names(who, asked["resources"])
-    if verb == "note" and who.prefixes:
+    if verb in ("note", "declare_pool") and who.prefixes:
         check_names(who, asked["resource"])
     if who.session is not None:
         _as_session(who, verb, asked)

@@ -40,7 +40,7 @@ TAGS = {
 _TAGS = {
     **dict.fromkeys(("acquire", "renew", "release", "batch", "update", "cancel", "plan"), "leases"),
     **dict.fromkeys(("start_session", "renew_session", "end_session", "sessions"), "sessions"),
-    **dict.fromkeys(("force_release", "steal", "clear", "extend", "note", "gc"), "admin"),
+    **dict.fromkeys(("force_release", "steal", "clear", "extend", "note", "declare_pool", "gc"), "admin"),
     **dict.fromkeys(("keys", "create_key", "rotate_key", "revoke_key"), "keys"),
     **dict.fromkeys(("inspect", "list", "plans", "graph", "history", "events", "losses", "whoami"), "queries"),
 }

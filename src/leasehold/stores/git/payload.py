@@ -20,6 +20,7 @@ from leasehold.domain.entries import (
     PlanMark,
     PlanTerms,
     Poll,
+    PoolMembers,
     Presence,
     Receipt,
     Ref,
@@ -55,6 +56,7 @@ _KINDS: dict[str, type] = {
     "presence": Presence,
     "receipt": Receipt,
     "key": Key,
+    "members": PoolMembers,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _INSIDE: dict[str, type] = {"ask": LeaseRequest, "options": Alternative, "claims": Claim}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from leasehold.domain.outcomes import Deadlock, Granted, Held, Refused
+from leasehold.domain.outcomes import Deadlock, Granted, Held, PoolDeclared, Refused
 from leasehold.testing.conformance.asking import (
     LONG,
     SHORT,
@@ -136,6 +136,26 @@ class Pools:
         again = take(locks, PORTS, reentrant=True, token=first.token)
         assert (again.lease.id, again.lease.value) == (first.lease.id, "3000")
         assert len(inspection(locks, PORTS).leases) == 1
+
+    def test_pools_are_declared_in_the_store(self, connect: Connect) -> None:
+        """An admin declares members with labels, for all who share the store; what is left out goes on being held."""
+        locks, other = connect(holder="ops"), connect(holder="b")
+        declared = ("g0 a100", "g1 h100 fast")
+        assert expect(PoolDeclared, locks.declare_pool("pool://gpu", declared, by="ops")).members == declared
+        assert expect(PoolDeclared, other.declare_pool("pool://GPU", None, by="b")).members == declared
+        first = take(other, "pool://gpu?label=h100", request_id="r1")
+        assert first.lease.value == "g1"
+        assert take(other, "pool://gpu?label=h100", request_id="r1").lease.id == first.lease.id
+        assert take(locks, "pool://gpu").lease.value == "g0"
+        assert isinstance(locks.acquire("pool://gpu?label=fast", ttl=LONG, holder="c"), Held)
+        assert expect(Refused, locks.acquire("pool://gpu?label=tpu", ttl=LONG)).field == "resources"
+        waiting = wait_for(connect(holder="w"), "pool://gpu?label=fast")
+        expect(PoolDeclared, locks.declare_pool("pool://gpu", ["g2"], by="ops"))
+        assert take(locks, "pool://gpu", holder="d").lease.value == "g2"
+        release(locks, first)
+        assert expect(Granted, waiting.answer()).lease.value == "g1", "as it was declared when the request came"
+        expect(PoolDeclared, locks.declare_pool("pool://gpu", [], by="ops"))
+        assert expect(Refused, locks.acquire("pool://gpu", ttl=LONG)).field == "resources"
 
     def test_pools_that_are_refused(self, connect: Connect) -> None:
         """A pool stands alone in its lease, is exclusive, and names its members clearly."""
