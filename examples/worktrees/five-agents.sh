@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five agents in five worktrees of one repository, each with a port of its own. Each adds a line to the same file and
+# Five agents in five worktrees of one repository, each with a port and a plan. Each adds a line to the same file and
 # merges it; without the lease, their merges would conflict. Run it in an empty directory.
 set -euo pipefail
 
@@ -21,7 +21,7 @@ git add notes.md
 git commit --quiet --message "begin"
 
 for number in 1 2 3 4 5; do
-  leasehold worktree add "agent-$number" --value PORT=pool://ports/3000-3099 > ../agents.txt
+  leasehold worktree add "agent-$number" --value PORT=pool://ports/3000-3099 --plan path:notes.md >> ../agents.txt
 done
 leasehold worktree list
 

@@ -133,10 +133,28 @@ def test_a_list_says_who_overlaps_with_whom(project: Project) -> None:
     waiter = project.shell.start("acquire", "path:a.txt", "--wait", "1m", holder="coder-2", env=env)
     until(lambda: "waits" in project("worktree", "list").out)
     found = {each["agent"]: each for each in project("worktree", "list", "--json").said["data"]["worktrees"]}
-    assert found["coder-1"]["overlaps"] == [{"resource": "path:a.txt", "holder": "coder-2", "state": "blocks"}]
-    assert found["coder-2"]["overlaps"] == [{"resource": "path:a.txt", "holder": "coder-1", "state": "waits"}]
+    overlap = {"resource": "path:a.txt", "other": "path:a.txt"}
+    assert found["coder-1"]["overlaps"] == [overlap | {"holder": "coder-2", "state": "blocks"}]
+    assert found["coder-2"]["overlaps"] == [overlap | {"holder": "coder-1", "state": "waits"}]
     assert [each["resources"] for each in found["coder-1"]["leases"]] == [["path:a.txt"]]
     waiter.kill()
+
+
+def test_a_plan_is_announced_shown_and_turned_into_leases(project: Project) -> None:
+    project("worktree", "add", "coder-1", "--plan", "path:src/parser", "--plan", "issue:1")
+    second = project("worktree", "add", "coder-2", "--plan", "path:src")
+    assert "careful: coder-1 plans path:src/parser" in second.out
+    assert project("acquire", "path:src/parser", at=project.tree("coder-1")).code == 0
+    found = {each["agent"]: each for each in project("worktree", "list", "--json").said["data"]["worktrees"]}
+    assert (found["coder-1"]["plan"], found["coder-1"]["overlaps"]) == (["issue:1"], [])
+    overlap = {"resource": "path:src", "other": "path:src/parser", "holder": "coder-1", "state": "held"}
+    assert found["coder-2"]["overlaps"] == [overlap]
+    assert project("worktree", "env", "coder-1", "--json").said["data"]["plan"] == ["issue:1"], "it is renewed"
+    assert project("worktree", "remove", "coder-1").code == 0
+    with project.shell_locks() as locks:
+        plans = locks.plans()
+    assert isinstance(plans, tuple)
+    assert [each.holder for each in plans] == ["coder-2"], "it ends with its worktree"
 
 
 def test_remove_gives_everything_back(project: Project) -> None:
@@ -206,6 +224,8 @@ def test_a_directory_that_is_gone_already_is_removed_all_the_same(project: Proje
         ("add", "x", "--value", "PORT=path:a"),
         ("add", "x", "--value", "PORT=pool://p/3-1"),
         ("add", "x", "--value", PORT, "--value", PORT),
+        ("add", "x", "--value", PORT, "--plan", "path:../up"),
+        ("add", "x", "--value", PORT, "--plan", "pool://p/1"),
         ("add", "x", "--ttl", "soon", "--value", PORT),
         ("add", "x", "--branch", "main", "--from", "HEAD"),
     ],

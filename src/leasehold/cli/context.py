@@ -123,6 +123,20 @@ class Context:
             self._tokens = self.tokens_of(self.space)
         return self._tokens
 
+    def proofs(self, resources: Iterable[str]) -> list[str]:
+        """Return tokens of what the caller holds, those on these resources first, and of its worktree's plan."""
+        from leasehold.config import paths  # noqa: PLC0415 (its caller has it)
+
+        found, private = self.tokens.proofs(resources), paths.private_directory(os.getcwd())  # noqa: PTH109
+        if private is None:
+            return found
+        from leasehold.cli.git_worktrees import plan_of  # noqa: PLC0415 (only in a linked worktree)
+
+        plan = plan_of(private, self.holder)
+        from leasehold.cli.tokens import PROOFS  # noqa: PLC0415
+
+        return found if plan is None else [plan, *found][:PROOFS]
+
     def tokens_of(self, space: str) -> Tokens:
         """Return the tokens for this space."""
         from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (e.g. `completion` needs none)

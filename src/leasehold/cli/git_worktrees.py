@@ -40,6 +40,13 @@ class WorktreeValue(Noun):
         return self.resource.rpartition("/")[2]
 
 
+class WorktreePlan(Noun):
+    """The plan that was announced for a worktree's agent."""
+
+    id: str
+    token: str
+
+
 class Worktree(Noun):
     """A linked worktree."""
 
@@ -50,6 +57,7 @@ class Worktree(Noun):
     agent: str | None = None
     """The holder's name; None for a worktree that `leasehold worktree` did not add."""
     values: tuple[WorktreeValue, ...] = ()
+    plan: WorktreePlan | None = None
 
 
 def repository() -> tuple[str, str]:
@@ -80,11 +88,18 @@ def _read(private: Path) -> Worktree | None:
     try:
         kept = json.loads((private / STATE).read_text())
         values = tuple(WorktreeValue(**each) for each in kept["values"])
-        return plain._replace(agent=str(kept["agent"]), values=values)
+        plan = WorktreePlan(**kept["plan"]) if kept.get("plan") else None
+        return plain._replace(agent=str(kept["agent"]), values=values, plan=plan)
     except FileNotFoundError:
         return plain
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise LeaseholdError(f"{private / STATE} cannot be read: {error}") from None
+
+
+def plan_of(private: str, agent: str) -> str | None:
+    """Return the token of the plan of the worktree with this private git directory, for its own agent."""
+    found = _read(Path(private)) if (Path(private) / STATE).is_file() else None
+    return found.plan.token if found is not None and found.plan is not None and found.agent == agent else None
 
 
 def around(common: str) -> Worktree | None:
@@ -97,12 +112,13 @@ def save(worktree: Worktree, settings: dict[str, str]) -> None:
     """Write both files of a worktree; each is replaced as a whole."""
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in {"holder": worktree.agent, **settings}.items()]
     _write(Path(worktree.private) / places.OWN, "".join(lines))
-    save_values(worktree)
+    save_state(worktree)
 
 
-def save_values(worktree: Worktree) -> None:
-    """Write the tokens of a worktree."""
-    kept = {"agent": worktree.agent, "values": [each._asdict() for each in worktree.values]}
+def save_state(worktree: Worktree) -> None:
+    """Write the tokens of a worktree's values and plan."""
+    plan = None if worktree.plan is None else worktree.plan._asdict()
+    kept = {"agent": worktree.agent, "values": [each._asdict() for each in worktree.values], "plan": plan}
     _write(Path(worktree.private) / STATE, json.dumps(kept) + "\n")
 
 

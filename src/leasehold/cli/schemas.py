@@ -25,6 +25,7 @@ _GRANTED_OVER_GIT = (("lock", "GriteLock"), *_GRITE_LOCK, ("ttl_seconds", "count
 _INSTALLED = (("what", "text"), ("dry_run", "flag"), ("files", "InstalledFile[]"))
 _WORKTREE = (
     *(("agent", "text?"), ("path", "text"), ("branch", "text?"), ("values", "WorktreeValue[]")),
+    ("plan", "text[]"),
     *(("leases", "ListedLease[]"), ("overlaps", "WorktreeOverlap[]")),
 )
 _FAILED = ("code", "text"), ("message", "text")
@@ -106,8 +107,13 @@ OWN = dict(
         ),
         _shape(
             "WorktreeOverlap",
-            "Where an agent meets another: it waits for it, or the other way round.",
-            *(("resource", "text"), ("holder", "text"), ("state", "waits|blocks")),
+            "Where an agent meets another: it waits for it, blocks it, or has planned what overlaps.",
+            *(
+                ("resource", "text"),
+                ("holder", "text"),
+                ("other", "text"),
+                ("state", "waits|blocks|planned|held|waiting|grace|quarantined"),
+            ),
         ),
         _shape("Worktree", "A git worktree, and what its agent has.", *_WORKTREE),
         _shape(

@@ -277,14 +277,20 @@ def project(here: str, env: Mapping[str, str], notes: list[str]) -> Found:
 
 def worktree(here: str, notes: list[str]) -> Found:
     """Read what `leasehold worktree add` wrote for the linked worktree around us, in its private git directory."""
+    private = private_directory(here)
+    return () if private is None else _own(os.path.join(private, OWN), notes)
+
+
+def private_directory(here: str) -> str | None:
+    """Return the private git directory of the linked worktree around us; None elsewhere."""
     for directory in upward(here):
         entry = os.path.join(directory, ".git")
         try:
             is_link = S_ISREG(os.lstat(entry).st_mode)
         except OSError:
             continue
-        return _own(os.path.join(_pointed(entry), OWN), notes) if is_link and not is_planted(entry) else ()
-    return ()
+        return _pointed(entry) if is_link and not is_planted(entry) else None
+    return None
 
 
 def neighbour(here: str, notes: list[str]) -> Found:

@@ -105,7 +105,7 @@ def _ask(context: Context) -> Acquired:
     values = context.values
     return context.locks.acquire(
         values["resources"],
-        token=context.tokens.proofs(values["resources"]),
+        token=context.proofs(values["resources"]),
         request_id=values["request_id"],
         reentrant=values["reentrant"],
         intent=True,

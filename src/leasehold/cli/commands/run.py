@@ -80,7 +80,7 @@ def _run_once(context: Context, interrupts: Interrupts) -> int | None:
 def _acquire(context: Context, session: RunSession, wanted: dict[str, Any], interrupts: Interrupts) -> Acquired:
     names = context.values["resources"]
     # With the tokens of the caller's own leases: a wait that only they stand in the way of is refused.
-    wanted.update(trace=trace(), session=session.credential, token=context.tokens.proofs(names))
+    wanted.update(trace=trace(), session=session.credential, token=context.proofs(names))
     context.act_in(session.credential)
     try:
         return wait_for(

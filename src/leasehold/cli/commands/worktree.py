@@ -7,7 +7,7 @@ import re
 
 from leasehold.cli import git_worktrees, output
 from leasehold.cli.context import accepted
-from leasehold.cli.git_worktrees import Worktree, WorktreeValue
+from leasehold.cli.git_worktrees import Worktree, WorktreePlan, WorktreeValue
 from leasehold.cli.output import clock, quoted, step
 from leasehold.cli.terminal.columns import counted, table, width_of_terminal
 from leasehold.config import identity
@@ -15,18 +15,20 @@ from leasehold.domain import durations, pools
 from leasehold.domain.names import shown
 from leasehold.domain.outcomes import Granted, Refused, Renewed
 from leasehold.errors import InvalidInput
+from leasehold.requests import checks
 from leasehold.wire import shapes as wire
 from leasehold.wire.sentences import sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from leasehold.cli.context import Context
     from leasehold.domain.graph import Graph
     from leasehold.domain.leases import Lease
     from leasehold.domain.outcomes import Deadlock, Held, TimedOut
+    from leasehold.domain.plans import Plan
 
 TTL = "24h"
 """How long a worktree keeps its values unless it is added again, or its environment is asked for."""
@@ -67,9 +69,14 @@ def list_worktrees(context: Context) -> int:
     found = git_worktrees.linked(git_worktrees.repository()[1])
     leases = accepted(context.locks.list(space=context.space))
     graph = accepted(context.locks.graph(space=context.space))
-    told = [_told(each, _of(leases, each.agent), _overlaps(graph, each.agent)) for each in found]
+    plans = {each.id: each for each in accepted(context.locks.plans(space=context.space))}
+    told = []
+    for each in found:
+        plan = plans.get(each.plan.id) if each.plan is not None else None
+        overlaps = [*_overlaps(graph, each.agent), *_plan_overlaps(plan, each.agent)]
+        told.append(_told(each, _of(leases, each.agent), overlaps, plan))
     rows: list[tuple[str, ...]] = [_row(each) for each in told]
-    heads = ("AGENT", "BRANCH", "VALUES", "HOLDS", "OVERLAPS", "WORKTREE")
+    heads = ("AGENT", "BRANCH", "VALUES", "HOLDS", "PLANS", "OVERLAPS", "WORKTREE")
     text = table(rows, heads, width_of_terminal()) if rows else "No worktrees beside the main one."
     return context.end(None, text, {"worktrees": told})
 
@@ -90,24 +97,32 @@ def _add(context: Context) -> int:
     name, wanted = context.values["name"], _wanted(context.values["value"])
     if _NAME.fullmatch(name) is None or ".." in name or name.endswith((".", ".lock")):
         raise InvalidInput("name", "must have letters, digits, '.', '_' and '-', such as coder-3")
+    if any(each.startswith(pools.PREFIX) for each in checks.resource_names(context.values["plan"] or [name])):
+        raise InvalidInput("plan", "cannot have a pool: give that with --value")
     known = _find(common, name)
     if known is None:
         made, leases = _made(context, root, name, wanted)
     else:
         _refuse_other_place(context, known)
         made, leases = _kept(context, known, wanted)
+    made, plan = _planned(context, made)
     enter = f'cd {quoted((os.path.relpath(made.path),))} && eval "$(leasehold worktree env)"'
     lines = [f"Worktree of {name} at {shown(made.path)}, on branch {shown(made.branch or '?')}"]
     lines += [f"  {each.variable}={each.value}  ({shown(each.pool)})" for each in made.values]
     lines += [f"  until {clock(leases[0].expires_us, leases[0].as_of_us)}"] if leases else []
-    return context.end(None, "\n".join([*lines, step("work there", enter)]), _told(made, leases))
+    told = _told(made, leases, _plan_overlaps(plan, name), plan)
+    lines += [f"  plan {shown(' '.join(told['plan']))}"] if told["plan"] else []
+    lines += [f"  careful: {_overlap(each)}" for each in told["overlaps"]]
+    return context.end(None, "\n".join([*lines, step("work there", enter)]), told)
 
 
 def _env(context: Context) -> int:
     kept, leases = _kept(context, _named_or_around(context.values["name"]), {})
+    kept, plan = _planned(context, kept)
     told = {"LEASEHOLD_HOLDER": kept.agent or "", **{each.variable: each.value for each in kept.values}}
     lines = [f"export {variable}={quoted((value,))}" for variable, value in told.items()]
-    return context.end(None, "\n".join(lines), _told(kept, leases))
+    answer = _told(kept, leases, _plan_overlaps(plan, kept.agent), plan)
+    return context.end(None, "\n".join(lines), answer)
 
 
 def _remove(context: Context) -> int:
@@ -123,6 +138,8 @@ def _remove(context: Context) -> int:
     proofs = _proofs(context, worktree)
     git_worktrees.remove(root, worktree, discard=discard)
     ended = [id_ for id_, token in proofs.items() if context.locks.release(id_, token)]
+    if worktree.plan is not None:
+        context.locks.release(worktree.plan.id, worktree.plan.token)
     lines = [f"Removed {shown(worktree.path)}; {counted(len(ended), 'lease')} released"]
     if unsaved:
         lines.append(f"Discarded: {_some(unsaved)}")
@@ -225,11 +242,28 @@ def _kept(context: Context, worktree: Worktree, wanted: dict[str, str]) -> tuple
     return worktree, [lease for lease in listed if lease.id in ids]
 
 
+def _planned(context: Context, worktree: Worktree) -> tuple[Worktree, Plan | None]:
+    """Announce what the agent plans, or what is left of its plan for another while. Raises WorktreeRefused."""
+    agent, wanted = worktree.agent or "", context.values.get("plan") or []
+    if not wanted and worktree.plan is not None:
+        listed = accepted(context.locks.plans(space=context.space, holder=agent))
+        wanted = [name for each in listed if each.id == worktree.plan.id for name in each.resources]
+    if not wanted:
+        return worktree, None
+    token = None if worktree.plan is None else worktree.plan.token
+    outcome = context.locks.plan(wanted, ttl=_ttl(context), holder=agent, name=f"worktree {agent}", token=token)
+    if isinstance(outcome, Refused):
+        raise WorktreeRefused(outcome)
+    changed = worktree._replace(plan=WorktreePlan(outcome.plan.id, outcome.token))
+    git_worktrees.save_state(changed)
+    return changed, outcome.plan
+
+
 def _with(worktree: Worktree, value: WorktreeValue) -> Worktree:
     """Save a value in the place of the one of its variable."""
     others = tuple(each for each in worktree.values if each.variable != value.variable)
     changed = worktree._replace(values=(*others, value))
-    git_worktrees.save_values(changed)
+    git_worktrees.save_state(changed)
     return changed
 
 
@@ -296,11 +330,25 @@ def _overlaps(graph: Graph, agent: str | None) -> list[dict[str, str]]:
         waiter, blocker = names[edge.waiter], names[edge.blocker]
         if agent in (waiter, blocker) and waiter != blocker:
             state, other = ("waits", blocker) if waiter == agent else ("blocks", waiter)
-            found.append({"resource": edge.resource, "holder": other, "state": state})
+            found.append({"resource": edge.resource, "other": edge.resource, "holder": other, "state": state})
     return found
 
 
-def _told(worktree: Worktree, leases: Any, overlaps: list[dict[str, str]] | None = None) -> dict[str, Any]:  # noqa: ANN401 (any sequence)
+def _plan_overlaps(plan: Plan | None, agent: str | None) -> list[dict[str, str]]:
+    """Return what others plan, hold or wait for that overlaps with the plan of this agent."""
+    return [
+        {"resource": each.resource, "other": each.other, "holder": each.holder, "state": each.state}
+        for each in (plan.overlaps if plan is not None else ())
+        if each.holder != agent
+    ]
+
+
+def _told(
+    worktree: Worktree,
+    leases: Iterable[Lease],
+    overlaps: list[dict[str, str]] | None = None,
+    plan: Plan | None = None,
+) -> dict[str, Any]:
     """Return a worktree as JSON, without its tokens."""
     return {
         "agent": worktree.agent,
@@ -310,12 +358,27 @@ def _told(worktree: Worktree, leases: Any, overlaps: list[dict[str, str]] | None
             {"variable": each.variable, "value": each.value, "resource": each.resource, "lease": each.lease}
             for each in worktree.values
         ],
+        "plan": [] if plan is None else list(plan.resources),
         "leases": wire.leases(tuple(leases))["leases"],
         "overlaps": overlaps or [],
     }
 
 
-_HOW = {"waits": "waits for", "blocks": "is waited for by"}
+_HOW = {
+    "waits": "waits for {}",
+    "blocks": "is waited for by {}",
+    "planned": "{} plans",
+    "held": "{} holds",
+    "waiting": "{} waits for",
+    "grace": "closed after {}:",
+    "quarantined": "closed after {}:",
+}
+
+
+def _overlap(told: dict[str, str]) -> str:
+    """Return one overlap in words."""
+    words = _HOW[told["state"]].format(told["holder"])
+    return f"{words} ({told['other']})" if told["state"] in ("waits", "blocks") else f"{words} {told['other']}"
 
 
 def _row(told: dict[str, Any]) -> tuple[str, ...]:
@@ -329,6 +392,7 @@ def _row(told: dict[str, Any]) -> tuple[str, ...]:
             f"{each['variable']}={each['value'] if each['lease'] in live else 'expired'}" for each in told["values"]
         ),
         " ".join(held),
-        ", ".join(f"{_HOW[each['state']]} {each['holder']} ({each['resource']})" for each in told["overlaps"]),
+        " ".join(told["plan"]),
+        ", ".join(map(_overlap, told["overlaps"])),
         told["path"],
     )

@@ -319,6 +319,7 @@ Makes ../PROJECT-NAME with a new branch. Every command in it acts as the agent N
 examples:
   leasehold worktree add coder-3
   leasehold worktree add coder-3 --value PORT=pool://ports/3000-3099 --value DB=pool://databases
+  leasehold worktree add coder-3 --plan path:src/parser --plan issue:42
   leasehold worktree add coder-3 --branch fix-parser --from origin/main
 """,
     "worktree list": """

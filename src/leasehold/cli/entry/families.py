@@ -179,6 +179,7 @@ FAMILY_VERBS = (
             Flag(
                 "--value", "a free member of a pool, and the variable that tells it (repeat it)", "NAME=POOL", many=True
             ),
+            Flag("--plan", "a name that the agent is about to touch, for others to see (repeat it)", "NAME", many=True),
             Flag("--branch", "the branch, a new one unless it exists (default: the name of the agent)", "NAME"),
             Flag("--from", "where a new branch begins (default: HEAD)", "COMMIT"),
             Flag("--path", "the directory (default: beside the main one)", "DIR"),
