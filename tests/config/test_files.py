@@ -39,7 +39,7 @@ def refusal(cwd: Path) -> leasehold.InvalidInput:
         ('holder = " x"', "holder", "blank"),
         ('hierarchical = "s3"', "hierarchical", "list"),
         ('hierarchical = ["path"]', "hierarchical", "always"),
-        ('lock_policy = "maybe"', "lock_policy", "off, warn, require, require-own"),
+        ('lock_policy = "maybe"', "lock_policy", "off, warn, require, require-plans, require-own"),
         ("lock_policy = []", "lock_policy", "one of"),
         ('resourceLockTimeout = "15m"', "resourceLockTimeout", "number of seconds"),
         ("resourceLockTimeout = true", "resourceLockTimeout", "duration"),

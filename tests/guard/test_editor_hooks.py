@@ -78,6 +78,12 @@ class Project:
             assert not isinstance(leases, leasehold.Refused)
             return {name: lease.holder for lease in leases for name in lease.resources}
 
+    def plans(self) -> list[tuple[str, tuple[str, ...]]]:
+        with self.locks() as locks:
+            plans = locks.plans()
+            assert not isinstance(plans, leasehold.Refused)
+            return [(plan.holder, plan.resources) for plan in plans]
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -271,6 +277,41 @@ def test_who_only_looks_must_hold_it_where_the_policy_says_so(project: Project) 
         project.hook("claude", project.edit("aaaa", "src/a.py"), *words, "require-own")
     )
     assert project.holders() == {}
+
+
+def test_an_edit_within_the_own_plan_turns_into_a_lease(project: Project) -> None:
+    """The agent announced it by a command of its own, whose token the hook finds."""
+    cli = [sys.executable, "-m", "leasehold.cli", "plan", "path:src/a.py", "path:src/b.py"]
+    subprocess.run(cli, env={**project.env, "LEASEHOLD_HOLDER": "claude-aaaa"}, cwd=project.root, check=True)
+    assert project.hook("claude", project.edit("aaaa", "src/a.py"), "--policy", "require-plans") is None
+    assert project.holders() == {"path:src/a.py": "claude-aaaa"}
+    assert project.plans() == [("claude-aaaa", ("path:src/b.py",))]
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_allowed", "is_told"),
+    [("off", True, False), ("warn", True, True), ("require", True, True), ("require-plans", False, True)],
+)
+def test_an_edit_in_anothers_plan_is_told_or_refused(
+    project: Project, policy: str, is_allowed: bool, is_told: bool
+) -> None:
+    with project.locks() as locks:
+        assert locks.plan("path:src", ttl=600, name="parser", holder="bob")
+    answer = project.hook("claude", project.edit("aaaa", "src/a.py"), "--policy", policy)
+    assert ("planned by bob (parser)" in json.dumps(answer)) == is_told
+    assert (answer is None or "permissionDecision" not in answer["hookSpecificOutput"]) == is_allowed
+    assert project.holders() == ({"path:src/a.py": "claude-aaaa"} if is_allowed and policy != "off" else {})
+    assert project.plans() == [("bob", ("path:src",))]
+    again = project.hook("claude", project.edit("aaaa", "src/a.py"), "--policy", policy)
+    assert (again is None) == is_allowed, "it is told once, and refused each time"
+
+
+def test_a_command_that_writes_into_anothers_plan_is_refused_where_plans_count(project: Project) -> None:
+    with project.locks() as locks:
+        assert locks.plan("path:src", ttl=600, holder="bob")
+    call = project.claude("aaaa", "PreToolUse", "Bash", command="echo x > src/a.py")
+    assert project.hook("claude", call) is None
+    assert "planned by bob" in reason(project.hook("claude", call, "--policy", "require-plans"))
 
 
 def test_the_policy_of_the_project_counts(project: Project) -> None:

@@ -19,7 +19,7 @@ from leasehold.wire.table import Field, Shape
 if TYPE_CHECKING:
     from leasehold.wire.schemas import Schema
 
-POLICY = "off|warn|require|require-own"
+POLICY = "off|warn|require|require-plans|require-own"
 _GRITE_LOCK = (("resource", "text"), ("owner", "text"), ("nonce", "text"), ("expires_unix_ms", "count"))
 _GRANTED_OVER_GIT = (("lock", "GriteLock"), *_GRITE_LOCK, ("ttl_seconds", "count"), ("fence", "fence?"))
 _INSTALLED = (("what", "text"), ("dry_run", "flag"), ("files", "InstalledFile[]"))
@@ -81,7 +81,7 @@ OWN = dict(
         _shape(
             "GuardedPath",
             "The result of checking a path.",
-            *(("path", "text"), ("resource", "text"), ("state", "free|yours|held|closed|not_yours")),
+            *(("path", "text"), ("resource", "text"), ("state", "free|yours|held|closed|not_yours|planned")),
             *(("allowed", "flag"), ("message", "text"), ("holders", "ListedLease[]")),
         ),
         _shape("Guarded", "The result of checking several paths.", ("policy", POLICY), ("paths", "GuardedPath[]")),

@@ -108,13 +108,14 @@ class Tokens:
 
     def all(self) -> list[SavedToken]:
         """Return every token that the caller may use, in no particular order."""
-        return [line for line in self._every() if self._may_use(line)]
+        return [line for line in self.every() if self._may_use(line)]
 
     def of_namesakes(self) -> list[SavedToken]:
         """Return the tokens that another process saved under the caller's name."""
-        return [line for line in self._every() if line.holder == self._user.holder and not self._may_use(line)]
+        return [line for line in self.every() if line.holder == self._user.holder and not self._may_use(line)]
 
-    def _every(self) -> list[SavedToken]:
+    def every(self) -> list[SavedToken]:
+        """Return every token of this user, in no particular order."""
         head = f"{self._scope}--"
         with _TokenDirectory(self._directory) as directory:
             found = [line for name in directory.names() if name.startswith(head) for line in directory.read(name)]

@@ -57,7 +57,7 @@ VARIABLES = {
 """The environment variables that set a key. `LEASEHOLD_SESSION` sets none, see ``identity``."""
 PEOPLES_VERBS = ("force-release", "steal", "clear", "extend")
 """Commands that agents may use only if the user's own configuration allows it."""
-POLICIES = ("off", "warn", "require", "require-own")
+POLICIES = ("off", "warn", "require", "require-plans", "require-own")
 TTL = "30m"
 _EXAMPLE = "export LEASEHOLD_URL=https://locks.example.com"
 ARGUMENT = "the argument"

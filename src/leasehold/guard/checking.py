@@ -28,15 +28,17 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from leasehold.domain.leases import Blocker, Lease
+    from leasehold.domain.plans import Plan
     from leasehold.locks.sync import Locks
     from leasehold.steps import Steps
 
     Resource: TypeAlias = "str | Nameless"
-    Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...]]
+    Seen: TypeAlias = tuple[tuple[Lease, ...], tuple[Blocker, ...], tuple[Plan, ...]]
 
 
-OFF, WARN, REQUIRE, REQUIRE_OWN = POLICIES
+OFF, WARN, REQUIRE, REQUIRE_PLANS, REQUIRE_OWN = POLICIES
 FREE, YOURS, HELD, CLOSED, NOT_YOURS = "free", "yours", "held", "closed", "not_yours"
+PLANNED = "planned"
 ROOT = "path:."
 FEW = 3
 """Up to so many paths are inspected one by one; for more, the whole root is inspected once."""
@@ -61,7 +63,7 @@ class Verdict(Noun):
     resource: str
     state: str
     """`free`, `yours`, `held` (by another holder), `closed` (after an unclean end), `not_yours` (free, but the policy
-    requires a lease of yours)."""
+    requires a lease of yours), `planned` (free, but another agent is about to touch it)."""
     allowed: bool
     """True if the policy allows a change; `warn` also allows it on a path that another holder has."""
     message: str
@@ -70,6 +72,8 @@ class Verdict(Noun):
     """Other holders' leases on it, on a part of it, or on a folder above."""
     own: tuple[Lease, ...] = ()
     """The caller's leases on it."""
+    plans: tuple[Plan, ...] = ()
+    """The plans that overlap with it, the caller's own included."""
     undo: str = ""
     """The shell command that restores it, where an agent changed it while another held it."""
 
@@ -104,6 +108,10 @@ class LeaseOwner(Noun):
         is_anothers = self.is_hook or (self.hooks is not None and lease.session != self.hooks)
         return not (is_anothers and is_of_hook(lease.session))
 
+    def plans(self, it: Plan) -> bool:
+        """True if the plan has the caller's name or session: a plan keeps nobody out, so that a name may do."""
+        return it.holder == self.holder or (self.session is not None and it.session == self.session)
+
 
 HOOK_SESSION = "hook-"
 """How the ids of the sessions begin in which hooks take leases for their agents."""
@@ -133,7 +141,20 @@ def judged(resources: Sequence[Resource], owner: LeaseOwner, policy: str) -> Ste
     if policy == OFF:
         return tuple(Verdict(place_of(resource), FREE, allowed=True, message="") for resource in wanted)
     seen = yield from _looked_at(list(dict.fromkeys(map(place_of, wanted))))
-    return tuple(_judged(resource, *seen[place_of(resource)], owner, policy) for resource in wanted)
+    return tuple(_with_plans(resource, seen[place_of(resource)], owner, policy) for resource in wanted)
+
+
+def _with_plans(resource: Resource, seen: Seen, owner: LeaseOwner, policy: str) -> Verdict:
+    """Judge by leases; where none is in the way, tell of other agents' plans, which only `require-plans` protects."""
+    leases, closed, plans = seen
+    verdict = _judged(resource, leases, closed, owner, policy)._replace(plans=plans)
+    others = [each for each in plans if not owner.plans(each)]
+    if verdict.state != FREE or not others or not isinstance(resource, str):
+        return verdict
+    work = f" ({others[0].name})" if others[0].name else ""
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    why = f"{resource} is planned by {others[0].holder}{work}{more}"
+    return verdict._replace(state=PLANNED, allowed=policy != REQUIRE_PLANS, message=why)
 
 
 def place_of(resource: Resource) -> str:
@@ -151,13 +172,14 @@ def _looked_at(resources: Sequence[str]) -> Steps[dict[str, Seen]]:
         few: dict[str, Seen] = {}
         for resource in resources:
             seen = yield from _inspected(resource)
-            few[resource] = (seen.leases, seen.closed)
+            few[resource] = (seen.leases, seen.closed, seen.plans)
         return few
     everything = yield from _inspected(ROOT)
     return {
         resource: (
             tuple(lease for lease in everything.leases if concerns(lease.resources, resource)),
             tuple(closed for closed in everything.closed if concerns((closed.resource,), resource)),
+            tuple(plan for plan in everything.plans if concerns(plan.resources, resource)),
         )
         for resource in resources
     }

@@ -156,7 +156,18 @@ def _terms(context: Context, occasion: HookCall, choice: Choice, tree: Tree) -> 
     wants = is_asking and (occasion.moment == "before" or hooking.is_known(occasion, os.environ, choice.url))
     credential = hooking.credential(occasion, os.environ, choice.url) if wants else ""
     known = hooking.known(occasion, os.environ, choice.url) if wants else ()
-    return HookTerms(holder, credential, policy, choice.ttl, takes=not context.values["look_only"], known=known)
+    takes = not context.values["look_only"]
+    terms = HookTerms(holder, credential, policy, choice.ttl, takes, known)
+    return terms._replace(plan_tokens=lambda: _plan_tokens(context, choice, holder))
+
+
+def _plan_tokens(context: Context, choice: Choice, holder: str) -> list[str]:
+    """Return the tokens of the plans that the agent has announced by commands of its own."""
+    from leasehold.cli.tokens import Tokens  # noqa: PLC0415 (only within a plan of the agent's own)
+    from leasehold.domain.keys import is_plan_id  # noqa: PLC0415
+
+    saved = Tokens(choice.url, context.values["space"] or choice.space, context.identity).every()
+    return [line.token for line in saved if is_plan_id(line.lease) and line.holder == holder]
 
 
 def _asked(context: Context, choice: Choice, terms: HookTerms, steps: Deciding) -> Decision:

@@ -233,8 +233,8 @@ examples:
 """,
     "guard": """
 Exit code 0: you may change them; 4: you may not, and you see who holds what. Policies: off checks nothing, warn only
-warns, require forbids changes to what others hold, require-own also requires a lease of yours. The policy is
-lock_policy in leasehold.toml, or `git config leasehold.lockPolicy`.
+warns, require forbids changes to what others hold, require-plans also to what they plan, require-own also requires a
+lease of yours. The policy is lock_policy in leasehold.toml, or `git config leasehold.lockPolicy`.
 
 examples:
   leasehold guard src/auth.rs docs

@@ -32,7 +32,7 @@ INSTALLING = (CliArgument("what", "claude, codex, cursor, gemini, copilot, openc
 INSTALL = (
     Flag("--dry-run", "show the changes without making them"),
     Flag("--user", "for all of your projects, not only this one"),
-    Flag("--policy", "off, warn, require (default) or require-own", "HOW"),
+    Flag("--policy", "off, warn, require (default), require-plans or require-own", "HOW"),
     Flag("--http", "let this server answer Claude Code's hooks, so that no process starts for each edit", "URL"),
     Flag(
         "--target",
@@ -204,7 +204,7 @@ _VERBS = (
         (CliArgument("paths", "files or directories, relative to the working directory; none with --staged", "*"),),
         (
             Flag("--staged", "check the files that are staged for the next commit"),
-            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            Flag("--policy", "off, warn, require, require-plans or require-own (default: lock_policy, or warn)", "HOW"),
             SESSION,
             *COMMON,
         ),
@@ -313,7 +313,9 @@ _VERBS = (
         "hook:hook",
         (CliArgument("editor", "claude, codex, cursor, gemini, copilot, opencode or windsurf"),),
         (
-            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or require)", "HOW"),
+            Flag(
+                "--policy", "off, warn, require, require-plans, require-own (default: lock_policy, or require)", "HOW"
+            ),
             Flag("--look-only", "only check for leases of others; never acquire one by editing"),
             Flag("--on-failure", "if the locks cannot be asked: open (default) or closed", "HOW", "open", FAILING),
             *COMMON[1:],
@@ -328,7 +330,7 @@ _VERBS = (
             CliArgument("words", "the arguments that git passes", "*"),
         ),
         (
-            Flag("--policy", "off, warn, require or require-own (default: lock_policy, or warn)", "HOW"),
+            Flag("--policy", "off, warn, require, require-plans or require-own (default: lock_policy, or warn)", "HOW"),
             Flag(
                 "--people",
                 "people, who are no agents: warn them only (warn, default), or block them too (block)",

@@ -9,12 +9,24 @@ from leasehold.domain.names import is_pattern, lies_in, shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, TimedOut
 from leasehold.domain.sessions import SessionRenewed
-from leasehold.guard.checking import NOT_YOURS, REQUIRE, REQUIRE_OWN, WARN, LeaseOwner, judged, place_of, typed
+from leasehold.guard.checking import (
+    NOT_YOURS,
+    PLANNED,
+    REQUIRE,
+    REQUIRE_OWN,
+    REQUIRE_PLANS,
+    WARN,
+    LeaseOwner,
+    judged,
+    place_of,
+    typed,
+)
 from leasehold.requests.checks import session_id
 from leasehold.wire.sentences import sentence, told_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.guard.checking import Resource, Verdict
@@ -66,6 +78,8 @@ class HookTerms(Noun):
     """Lock on first edit: acquire the lease instead of only checking for others'."""
     known: tuple[KnownLease, ...] = ()
     """Leases that earlier hooks of this agent acquired, without those whose loss was reported."""
+    plan_tokens: Callable[[], Sequence[str]] = tuple
+    """Returns the saved tokens of the agent's own plans: proof that an edit turns a part of one into a lease."""
 
 
 YES = Decision()
@@ -91,9 +105,13 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
     note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):
-            outcome = yield from take(path, terms)
+            planned = None if _is_known(path, terms) else (yield from _look(path, terms, must_own=False))
+            if planned is not None and planned.state == PLANNED and terms.policy == REQUIRE_PLANS:
+                return _no(terms, path, planned.message)
+            outcome = yield from take(path, terms, planned)
             if isinstance(outcome, Granted):
                 taken.append(KnownLease(outcome.lease.id, " + ".join(outcome.lease.resources)))
+                note = note or (planned.message if planned is not None and planned.state == PLANNED else "")
                 continue
             trouble = yield from _in_the_way(path, outcome, terms)
         else:
@@ -104,6 +122,11 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
         if trouble is not None:
             return _no(terms, path, trouble, verb)
     return Decision(message=shown(f"Careful: {note}.")) if note else YES
+
+
+def _is_known(path: str, terms: HookTerms) -> bool:
+    """Return True if an earlier hook of this agent acquired this very path: then its plans were looked at."""
+    return any(each.name == path for each in terms.known)
 
 
 def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = "") -> Deciding:
@@ -151,10 +174,12 @@ def at_end(terms: HookTerms) -> Deciding:
     return YES
 
 
-def take(path: str, terms: HookTerms) -> Steps[Any]:
-    """Acquire a path for the agent's session, which is started if it is new."""
-    asked = {"resources": path, "ttl": terms.ttl, "session": terms.credential, "holder": terms.holder}
+def take(path: str, terms: HookTerms, planned: Verdict | None = None) -> Steps[Any]:
+    """Acquire a path for the agent's session, which is started if it is new; within a plan of its own, out of that."""
+    asked: dict[str, Any] = {"resources": path, "ttl": terms.ttl, "session": terms.credential, "holder": terms.holder}
     asked |= {"reentrant": True, "intent": True, "name": "editing"}
+    if planned is not None and any(each.holder == terms.holder for each in planned.plans):
+        asked["token"] = list(terms.plan_tokens())
     outcome = yield "acquire", asked
     if isinstance(outcome, Refused) and outcome.field == "session":
         begun = yield "start_session", {"session": terms.credential, "ttl": terms.ttl, "holder": terms.holder}
@@ -180,7 +205,8 @@ def _in_the_way(path: str, outcome: Held | TimedOut | Deadlock | Refused, terms:
 
 
 def _look(path: Resource, terms: HookTerms, *, must_own: bool) -> Steps[Verdict]:
-    strict = REQUIRE_OWN if must_own else REQUIRE  # `_no` applies the policy
+    strict = REQUIRE_OWN if must_own else REQUIRE_PLANS if terms.policy == REQUIRE_PLANS else REQUIRE
+    # `_no` applies any other policy
     owner = LeaseOwner(terms.holder, session_id(terms.credential), is_hook=True)
     (verdict,) = yield from judged([path], owner, strict)
     return verdict
