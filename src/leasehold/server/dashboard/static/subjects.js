@@ -21,15 +21,16 @@ function ticking(since) {
 const heldFor = (at) => ticking(() => span(now() - Date.parse(at)));
 const timeLeft = (at) => ticking(() => (Date.parse(at) > now() ? left(Date.parse(at) - now()) : "over"));
 
-const LEASES = ["Resource", "Holder", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Session", "Key", "Trace", ""];
+const LEASES = ["Resource", "Holder", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Trace", "Session", "Key", ""];
 const WAITS = ["Holder", "Resource", { text: "Waiting for", number: true }, "Work", "Reason"];
 
-function leaseTable(app, leases, empty) {
+// `own`: whose page it is; a column that would say the same in every row is left out.
+function leaseTable(app, leases, empty, own = "") {
   const may = app.me.can.includes("force_release");
   const acts = (lease) => may && [button("Extend", () => extend(lease)), " ", button("Force-release", () => forceRelease(lease), true)];
   return table("Leases", LEASES, leases.map((it) => [
-    resourceLinks(it.resources, it.space), holderLink(it.holder, it.space), it.name ?? "", it.reason ?? "", heldFor(it.acquired_at), timeLeft(it.expires_at),
-    it.mode, String(it.fence), sessionLink(it.session, it.space) ?? "", keyLink(it.key) ?? "", traceOf(it.trace), acts(it) || ""]), empty);
+    resourceLinks(it.resources, it.space), own === "holder" || own === "session" ? "" : holderLink(it.holder, it.space), it.name ?? "", it.reason ?? "", heldFor(it.acquired_at), timeLeft(it.expires_at),
+    it.mode, String(it.fence), traceOf(it.trace), own === "session" ? "" : sessionLink(it.session, it.space) ?? "", own === "key" ? "" : keyLink(it.key) ?? "", acts(it) || ""]), empty);
 }
 
 function waitTable(waits) {
@@ -76,7 +77,7 @@ async function holder(app, name, space) {
     about: [["Space", space ?? "all"], ["Key", keys.map((each) => keyLink(each))], ["Last seen", told.events[0] && moment(Date.parse(told.events[0].at))],
       ["Look at", el("a", { href: link("history", "", { holder: name, span: "1 day" }) }, "its history")]],
     acts: [],
-    parts: [["Holds", leaseTable(app, held.leases, "It holds no lease.")], [`Waits for (${waits.length})`, waitTable(waits)],
+    parts: [["Holds", leaseTable(app, held.leases, "It holds no lease.", "holder")], [`Waits for (${waits.length})`, waitTable(waits)],
       ["Sessions", sessionTable(own)], ["Lately", eventList(told.events)]],
   };
 }
@@ -97,7 +98,7 @@ async function session(app, id, space, again) {
     about: [["State", found ? "live" : "over"], ["Holder", name && holderLink(name, found?.space ?? space)], ["Name", found?.name], ["Began", found && moment(Date.parse(found.started_at))],
       ["Ends", found && moment(Date.parse(found.expires_at))], ["Principal", found?.principal], ["Key", keyLink(found?.key)], ["Space", found?.space ?? space]],
     acts: [found && app.me.can.includes("force_release") && button("End …", () => endSession(found).finally(again), true)],
-    parts: [["Holds", leaseTable(app, own, "It holds no lease.")], ["Lately", eventList(told)]],
+    parts: [["Holds", leaseTable(app, own, "It holds no lease.", "session")], ["Lately", eventList(told)]],
   };
 }
 
@@ -112,7 +113,7 @@ async function key(app, id, _space, again) {
       ["Created", found && moment(Date.parse(found.created_at))], ["Until", found?.until && moment(Date.parse(found.until))], ["Principal", found?.principal],
       ["Last used", did[0] && moment(Date.parse(did[0].at))]],
     acts: [found && button("Revoke …", () => revokeKey(found).finally(again), true)],
-    parts: [["Holds", leaseTable(app, own, "No lease was acquired with it.")], ["Sessions", sessionTable(sessions.sessions.filter((each) => each.key === id))],
+    parts: [["Holds", leaseTable(app, own, "No lease was acquired with it.", "key")], ["Sessions", sessionTable(sessions.sessions.filter((each) => each.key === id))],
       ["Lately", eventList(did)]],
   };
 }

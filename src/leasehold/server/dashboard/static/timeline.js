@@ -19,6 +19,8 @@ function tracksOf(runs, end) {
   return tracks;
 }
 
+const PADDING = 16; // of the frame, both sides together: a wider picture would be cut off at the right
+
 export class Timeline {
   constructor(open) {
     this.open = open;
@@ -37,8 +39,8 @@ export class Timeline {
   }
 
   draw() {
-    const width = this.picture.clientWidth;
-    if (!width) return;
+    const width = this.picture.clientWidth - PADDING;
+    if (width <= 0) return;
     const lanes = this.#lanes();
     const names = [...lanes.keys()].slice(0, this.most);
     this.more.hidden = lanes.size <= names.length;
