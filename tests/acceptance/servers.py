@@ -150,6 +150,9 @@ class WanderingAnswers(HttpAnswers):
         self._first += 1
         return super().ask(call)
 
+    def _follow(self, *_: object) -> None:
+        """Stay: the next call goes to the next server."""
+
 
 class AsyncWanderingAnswers(AsyncHttpAnswers):
     """The same for coroutines."""
@@ -157,6 +160,9 @@ class AsyncWanderingAnswers(AsyncHttpAnswers):
     async def ask(self, call: Call) -> Any:  # noqa: ANN401
         self._first += 1
         return await super().ask(call)
+
+    def _follow(self, *_: object) -> None:
+        """Stay: the next call goes to the next server."""
 
 
 def wandering(url: str, holder: str = "somebody", space: str = "default") -> leasehold.Locks:

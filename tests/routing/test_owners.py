@@ -179,6 +179,34 @@ class TestHandingOn:
             seen = _post(_url_of(servers, two), "/v1/workflows", name="work", work_unit="u", space=one.space)
             assert seen["code"] == "held"
 
+    def test_a_client_follows_the_owner_among_its_servers(self, servers: Servers) -> None:
+        with _apart(servers) as (owner, one, two):
+            first, other = _url_of(servers, one), _url_of(servers, two)
+
+            def handed(urls: str) -> int:
+                before = handed_on(first)
+                with leasehold.connect(urls, holder="follower", space=one.space) as locks:
+                    for number in range(5):
+                        locks.acquire(f"followed {number}", ttl=0.01)
+                return handed_on(first) - before
+
+            assert handed(f"{first},{owner}") == 1
+            assert handed(f"{first},{other}") == 5
+
+    def test_a_task_follows_the_owner_among_its_servers(self, servers: Servers) -> None:
+        with _apart(servers) as (owner, one, _):
+            first = _url_of(servers, one)
+
+            async def ask() -> None:
+                urls = f"{first},{owner}"
+                async with await leasehold.aconnect(urls, holder="follower", space=one.space) as locks:
+                    for number in range(5):
+                        await locks.acquire(f"followed {number}", ttl=0.01)
+
+            before = handed_on(first)
+            asyncio.run(ask())
+            assert handed_on(first) - before == 1
+
     def test_a_wait_is_over_in_time(self, servers: Servers) -> None:
         with _apart(servers) as (_, one, two):
             take(one, "long held", ttl=600)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from leasehold.client import forking
 from leasehold.client.batching import Gathering, HttpReply
 from leasehold.client.deciding import GOING_AWAY, HUNG_UP, NoAnswer, NotSent, PendingCall, Resend, connect_within, told
+from leasehold.client.following import Owners
 from leasehold.client.messages import END, HEAD_MOST, AnswerHead, ServerAddress, bases, body_of, parse_head, render
 from leasehold.client.sync import losses_of
 from leasehold.client.unexpected import explained
@@ -191,6 +192,7 @@ class AsyncHttpAnswers:
         self._busy: set[AsyncConnection] = set()
         self._closed = False
         self._first = 0
+        self._owners = Owners(bases)
         self._heard_at = -math.inf
         """When a server answered last."""
         self._under_way = 0
@@ -269,7 +271,15 @@ class AsyncHttpAnswers:
         if self._under_way > 1 and self._is_key and self._gathering.takes(request):
             return await self._gathering.ask(request)
         head, data = await self._exchange(request, time_out)
+        if head.owner:
+            self._follow(head.owner)
         return HttpReply(head.status, body_of(head, data), head.retry_after)
+
+    def _follow(self, owner: str) -> None:
+        """Ask the owner of the lane from now on, if it is configured: this server only hands requests on to it."""
+        place = self._owners.place(owner, time.monotonic())
+        if place is not None:
+            self._first = place
 
     def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
         """Release a grant whose caller was cancelled: its request could not disconnect, as it carried other calls."""

@@ -135,6 +135,8 @@ class AnswerHead(NamedTuple):
     """True if a proxy says that the answer passed through it."""
     kind: str = ""
     """The media type of the body."""
+    owner: str = ""
+    """The address of the server that decided, if that was another one."""
 
 
 @lru_cache(maxsize=256)
@@ -159,6 +161,7 @@ def parse_head(head: bytes) -> AnswerHead:
         fields.get("content-encoding", "").lower(),
         "via" in fields,
         fields.get("content-type", "").partition(";")[0].strip().lower(),
+        fields.get("leasehold-owner", ""),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.client import forking
 from leasehold.client.deciding import GOING_AWAY, HUNG_UP, NoAnswer, NotSent, PendingCall, Resend, connect_within, told
+from leasehold.client.following import Owners
 from leasehold.client.messages import END, HEAD_MOST, AnswerHead, ServerAddress, bases, body_of, parse_head, render
 from leasehold.client.unexpected import explained
 from leasehold.errors import CLOSED, Closed, LeaseholdError, Unreachable
@@ -133,6 +134,7 @@ class HttpAnswers:
         self._closed = False
         self._first = 0
         """Index of the server that answered last: the next call begins there."""
+        self._owners = Owners(bases)
         self._heard_at = -math.inf
         """When a server answered last."""
         forking.note(self)
@@ -184,6 +186,8 @@ class HttpAnswers:
                 todo = pending.failed(why, time.monotonic(), was_sent=not isinstance(error, NotSent))
                 continue
             self._heard_at = now = time.monotonic()
+            if head.owner:
+                self._follow(asked_of, head.owner, now)
             outcome = pending.answered(head.status, body, head.retry_after, now)
             if not isinstance(outcome, Resend):
                 return outcome
@@ -196,6 +200,13 @@ class HttpAnswers:
         with self._changing:
             if self._first == server:
                 self._first += 1
+
+    def _follow(self, server: int, owner: str, now: float) -> None:
+        """Ask the owner of the lane from now on, if it is configured: this server only hands requests on to it."""
+        place = self._owners.place(owner, now)
+        with self._changing:
+            if place is not None and self._first == server:
+                self._first = place
 
     def _exchange(self, base: ServerAddress, request: HttpRequest, time_out: float) -> tuple[AnswerHead, bytes]:
         connection = self._take(base)

@@ -106,7 +106,8 @@ class PeerLink:
 
     def __init__(self, peer: Peer, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = peer
-        self.base = address_of(peer.address)
+        self.base = base = address_of(peer.address)
+        self.url = f"{'https' if base.tls else 'http'}://{base.name}"
         self.is_silent = False
         self.heads: dict[tuple[str, str | None], bytes] = {}
         """The start of the head of a request, by path and credential."""

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("leasehold.server")
 HEADER: Final = "leasehold-handed-on"
 """Says that another server hands a request on, and in which version of what servers send to each other."""
+OWNER: Final = "leasehold-owner"
+"""Names the server that decided, so that a client may ask it from now on."""
 LEAVE: Final = "/v1/handed-on/leave"
 BATCH: Final = form_of("batch").path
 HANDED_ON: Final = frozenset(
@@ -115,10 +117,12 @@ class HandedRequest:
         if not operation.end():
             self._release_unread()
             return
-        headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
+        headers = {OWNER: self._link.url}
+        if retry_after is not None:
+            headers["retry-after"] = f"{retry_after:g}"
         if status == 401:
             headers["www-authenticate"] = "Bearer"
-        operation.answer = HttpAnswer(status, msgspec.Raw(body), headers or None)
+        operation.answer = HttpAnswer(status, msgspec.Raw(body), headers)
         operation.tell()
 
     def unanswered(self, error: Exception, *, was_sent: bool) -> None:

@@ -248,7 +248,8 @@ class QuickConnection:
             if answer.status == 200:
                 content = problems.encode(answer.body)
                 length = len(content)
-                data = (_OKS[length] if length < len(_OKS) else _OK % length) + content
+                head = _OKS[length] if length < len(_OKS) else _OK % length
+                data = (head if not answer.headers else _with(answer.headers, head)) + content
             else:
                 data = problems.as_bytes(problems.respond(answer))
             self.response_complete = True
@@ -286,3 +287,10 @@ class QuickConnection:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1")
+
+
+def _with(headers: dict[str, str], head: bytes) -> bytes:
+    """Return the head of an answer with these headers, too."""
+    first, _, rest = head.partition(b"\r\n")
+    lines = [f"{name}: {value}\r\n".encode() for name, value in headers.items()]
+    return b"%b\r\n%b%b" % (first, b"".join(lines), rest)
