@@ -91,6 +91,12 @@ class Load:
 
         until(is_done, "everybody gets on")
 
+    def takes(self, leases: int) -> None:
+        """Wait until all workers together have had so many leases more, and none of them stands still meanwhile."""
+        goal = len(self.fences) + leases
+        while len(self.fences) < goal:
+            self.goes_on(1)
+
     def was_safe(self) -> None:
         """No two were in at a time, and fences only grew."""
         assert self.overlaps == []

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from tests.kit.flaky import Line
 
 IS_PROOF = bool(os.environ.get("LEASEHOLD_PROVE"))
-TURNS = 300 if IS_PROOF else 8
+LEASES = 100_000 if IS_PROOF else 40
+"""How many are taken in each test of chaos."""
 
 
 class Place(NamedTuple):
@@ -75,7 +76,7 @@ def test_forwards_that_fail_grant_nothing_twice(kind: str) -> None:
             servers = stack.enter_context(_over_bad_lines(url, PostgresStore))
         settle(servers)
         with Load(servers.url, ttl=60) as load:
-            load.goes_on(TURNS)
+            load.takes(LEASES)
         load.was_safe()
         load.was_told()
         assert sum(map(handed_on, servers.urls))
@@ -92,7 +93,7 @@ def test_servers_of_two_versions_hand_nothing_to_each_other() -> None:
         urls = [*old.urls, *new.urls]
         until(lambda: sum(map(owned_by, urls)) == 1, "the lane has an owner")
         with Load(",".join(urls), ttl=60) as load:
-            load.goes_on(TURNS)
+            load.takes(LEASES)
             assert handed_on(*old.urls) == 0
             for process in old.processes:
                 process.terminate()
