@@ -306,7 +306,7 @@ examples:
 """,
     "pool": """
 Declares all members anew, for everybody who shares the store: `pool://gpu` is one of them that is free. Leases on
-members that are left out go on until they end. What a configuration declares under [pools] comes first.
+members that are left out go on until they end. The members under [pools] in a configuration come first.
 
 examples:
   leasehold pool gpu "g0 a100" "g1 a100 fast" "g2 h100"
