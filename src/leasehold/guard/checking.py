@@ -145,7 +145,7 @@ def judged(resources: Sequence[Resource], owner: LeaseOwner, policy: str) -> Ste
 
 
 def _with_plans(resource: Resource, seen: Seen, owner: LeaseOwner, policy: str) -> Verdict:
-    """Judge by leases; where none is in the way, tell of other agents' plans, which only `require-plans` protects."""
+    """Judge by leases; where none is in the way, report other agents' plans, which only `require-plans` protects."""
     leases, closed, plans = seen
     verdict = _judged(resource, leases, closed, owner, policy)._replace(plans=plans)
     others = [each for each in plans if not owner.plans(each)]
