@@ -101,6 +101,37 @@ def test_no_command_of_a_run_releases_what_the_run_or_a_neighbour_holds(shell: S
     assert sorted(lease["resources"] for lease in held) == [["x"], ["y"]]
 
 
+def test_a_command_of_a_run_that_extends_the_lease_of_the_run_does_not_release_it(shell: Shell) -> None:
+    script = (
+        "leasehold acquire x --reentrant; leasehold renew x; leasehold release x; echo $?; leasehold inspect x --json"
+    )
+    done = within(shell, script)
+    assert "Extended x" in done.out
+    assert "leasehold release" not in done.out
+    assert done.out.splitlines()[-2] == "8"
+    assert len(json.loads(done.out.splitlines()[-1])["data"]["leases"]) == 1
+
+
+def test_side_by_side_commands_of_a_run_get_one_yes_although_both_ask_for_a_reentrant_one(shell: Shell) -> None:
+    """They share the session, whose secret would be proof for each of them."""
+    one = (
+        "leasehold acquire $how > out; echo $? > 1; until test -e 2; do :; done; leasehold renew $y > out; echo $? > 3"
+    )
+    two = (
+        "until test -e 1; do :; done; leasehold acquire $y --reentrant; echo $?; leasehold release $y; echo $?; touch 2"
+    )
+    for name, how in (("a", ""), ("b", "--reentrant"), ("c", "--token-file t")):
+        done = within(shell, f'y={name}; how="{name} {how}"; ({one}) & {two}; wait; cat 1 3; rm 1 2 3')
+        codes = done.out.split()
+        assert codes[:3] == ["4", "8", "0"], (how, done)
+        assert codes[3] == "0" or "file" in how, (how, done)
+    done = within(
+        shell, "leasehold acquire y > out; leasehold acquire y --reentrant > out; echo $?; leasehold release y"
+    )
+    assert done.out.split()[0] == "0"
+    assert "Released y" in done.out
+
+
 def test_a_command_of_a_run_may_update_and_renew_the_lease_of_the_run(shell: Shell) -> None:
     script = 'leasehold update x --context "{\\"step\\": 3}" > out && leasehold renew $LEASEHOLD_LEASE > out'
     done = within(shell, f"{script} && leasehold inspect x --json")

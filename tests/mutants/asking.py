@@ -113,6 +113,20 @@ ASKING = (
         (RUN, "-k", "watchdog_releases and alone"),
     ),
     Mutant(
+        "the session of a run is proof for each of its commands",
+        "cli/commands/acquire.py",
+        '    if not (context.values["reentrant"] and context.is_of_run):\n',
+        '    if context.values["reentrant"] or not context.is_of_run:\n',
+        (RUN, "-k", "both_ask_for_a_reentrant_one"),
+    ),
+    Mutant(
+        "a command that extended the lease of its run may release it",
+        "cli/commands/acquire.py",
+        "    if where is None and not outcome.fresh and _is_of_the_run(outcome.lease.id):\n",
+        "    if where is None and outcome.fresh and _is_of_the_run(outcome.lease.id):\n",
+        (RUN, "-k", "extends_the_lease_of_the_run"),
+    ),
+    Mutant(
         "a command of a run releases the lease of the run",
         "cli/commands/own_leases.py",
         '    if own is None or context.verb == "release":\n',

@@ -12,7 +12,7 @@ from leasehold.cli.command_line import settle_down
 from leasehold.cli.output import clock, forget, write
 from leasehold.config.paths import strange_link
 from leasehold.domain.names import shown
-from leasehold.domain.outcomes import Granted
+from leasehold.domain.outcomes import Granted, Held
 from leasehold.errors import InvalidInput, LeaseholdError
 
 TYPE_CHECKING = False
@@ -102,12 +102,35 @@ def trace() -> str | None:
 
 
 def _ask(context: Context) -> Acquired:
+    """Acquire. In a `leasehold run`, --reentrant never returns a neighbour's lease, although all share the session."""
+    if not (context.values["reentrant"] and context.is_of_run):
+        return _ask_once(context, reentrant=context.values["reentrant"])
+    outcome = _ask_once(context, reentrant=False)
+    if isinstance(outcome, Held) and all(_may_extend(context, each.lease) for each in outcome.blockers if each.yours):
+        again = _ask_once(context, reentrant=True)
+        if not isinstance(again, Granted) or again.fresh or _may_extend(context, again.lease.id):
+            return again
+    return outcome
+
+
+def _may_extend(context: Context, lease: str | None) -> bool:
+    """True for the lease of the run itself, and for one that a neighbour of this command does not hold."""
+    if lease is None or _is_of_the_run(lease):
+        return lease is not None
+    return bool(context.tokens.seen(lease)) and not context.is_anothers(lease)
+
+
+def _is_of_the_run(lease: str) -> bool:
+    return lease == os.environ.get("LEASEHOLD_LEASE")
+
+
+def _ask_once(context: Context, *, reentrant: bool) -> Acquired:
     values = context.values
     return context.locks.acquire(
         values["resources"],
         token=context.proofs(values["resources"]),
         request_id=values["request_id"],
-        reentrant=values["reentrant"],
+        reentrant=reentrant,
         intent=True,
         trace=trace(),
         **asked_for(context),
@@ -143,6 +166,8 @@ def keep_and_tell(context: Context, outcome: Granted, headline: str) -> int:
 def _keep(context: Context, outcome: Granted) -> bool:
     """Save the token. Return True if it was printed on standard output."""
     where = context.values.get("token_file")
+    if where is None and not outcome.fresh and _is_of_the_run(outcome.lease.id):
+        return False  # the run alone releases it
     if where is None:
         context.tokens.remember(outcome.lease.resources, outcome.lease.id, outcome.token)
     elif where != "-":
@@ -204,7 +229,11 @@ def told(context: Context, lease: Lease, headline: str) -> str:
             f"  until   {clock(lease.expires_us, lease.as_of_us)}",
             f"  fence   {lease.fence}",
             f"  lease   {lease.id}",
-            out.paint(f"Release it with:\n  {_how_back(context, lease)}", "dim"),
+            *(
+                ()
+                if _is_of_the_run(lease.id)
+                else (out.paint(f"Release it with:\n  {_how_back(context, lease)}", "dim"),)
+            ),
         )
     )
 
