@@ -135,6 +135,9 @@ def _play(url: str, seconds: float | None) -> None:
         *((f"coder-{number}", _code) for number in range(1, 6)),
         *((f"ci-{number}", _deploy) for number in (7, 8, 9)),
         *((f"trainer-{number}", _train) for number in (1, 2, 3)),
+        *((f"tester-{number}", _test) for number in range(1, 5)),
+        *((f"scheduler-{number}", _schedule) for number in (1, 2)),
+        ("formatter", _format),
         ("forgetful", _forget),
         ("dan", _dine),
         ("eve", _dine),
@@ -203,6 +206,33 @@ def _train(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None
         stopping.wait(chance.uniform(4, 9))
         locks.release(got.lease.id, got.token)
     stopping.wait(chance.uniform(1, 3))
+
+
+def _test(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
+    """Serve on one of three ports, for which four agents compete."""
+    got = locks.acquire("pool://ports/3000-3002", ttl=25, wait=30, name=f"browser tests of {name}")
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(3, 8))
+        locks.release(got.lease.id, got.token)
+    stopping.wait(chance.uniform(1, 3))
+
+
+def _schedule(locks: leasehold.Locks, _name: str, stopping: threading.Event) -> None:
+    """Lead for a while once elected, then resign to the other candidate."""
+    got = locks.acquire("scheduler", ttl=15, wait=60, name="leader")
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(6, 12))
+        locks.release(got.lease.id, got.token)
+    stopping.wait(chance.uniform(0.5, 1))
+
+
+def _format(locks: leasehold.Locks, _name: str, stopping: threading.Event) -> None:
+    """Now and then, hold every file that matches a pattern."""
+    stopping.wait(chance.uniform(10, 20))
+    got = locks.acquire("path:src/**/*.py", ttl=20, wait=15, name="format the code")
+    if isinstance(got, leasehold.Granted):
+        stopping.wait(chance.uniform(2, 4))
+        locks.release(got.lease.id, got.token)
 
 
 def _forget(locks: leasehold.Locks, _name: str, stopping: threading.Event) -> None:
