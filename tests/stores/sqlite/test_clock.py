@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold import connect
 from leasehold.domain import keys
 from leasehold.domain.entries import End, Hold, Poll, Presence, Put, Ref, Request
 from leasehold.domain.rules.reboot import after_reboot
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.stores.sqlite import SqliteStore
+from leasehold.stores.sqlite import clock as module_of_the_clock
 from leasehold.stores.sqlite.clock import BootClock, WallClock, system_clock
 from tests.kit.samples import MINUTE, SPACE, FakeClock, ask, commit, entries, hold, node, waiter
 
@@ -253,3 +258,45 @@ def test_the_clocks_of_this_machine(clock: Clock) -> None:
 
 def test_linux_has_a_clock_that_cannot_be_set() -> None:
     assert isinstance(system_clock(), BootClock) == hasattr(time, "CLOCK_BOOTTIME")
+
+
+@pytest.mark.parametrize(
+    ("told", "ahead"),
+    [
+        ("monotonic           0         0\nboottime            0         0\n", 0),
+        ("monotonic           5         0\nboottime       100000 500000000\n", 100_000_500_000),
+        ("1 0 0\n7 -20 250000000\n", -19_750_000),
+        ("", 0),
+    ],
+)
+def test_the_clock_of_a_time_namespace_is_that_of_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, ahead: int
+) -> None:
+    offsets = tmp_path / "timens_offsets"
+    offsets.write_text(told)
+    plain = BootClock("x").elapsed()
+    monkeypatch.setattr(module_of_the_clock, "_OFFSETS", str(offsets))
+    assert 0 <= system_clock().elapsed() + ahead - plain < MINUTE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has time namespaces")
+@pytest.mark.parametrize("ahead", ["100000", "-20"])
+def test_a_container_with_a_clock_of_its_own_lets_nobody_in_early(tmp_path: Path, ahead: str) -> None:
+    """A lease of 30 minutes is still held there, and what is acquired there ends when others think it does."""
+    apart = ("unshare", "--time", f"--boottime={ahead}", f"--monotonic={ahead}")
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("NOT RUN: this user may not make a time namespace (unshare --time)")
+    url = f"sqlite://{tmp_path}/locks.db"
+    script = f"""
+from leasehold import connect
+with connect({url!r}, holder="bob") as locks:
+    print(bool(locks.acquire("x", ttl=60)), bool(locks.acquire("y", ttl=1800)))
+"""
+    with connect(url, holder="ann") as locks:
+        assert locks.acquire("x", ttl=1800)
+        done = subprocess.run([*apart, sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["False", "True"]
+        listed = locks.list()
+        assert isinstance(listed, tuple)
+        (ends,) = [each.expires_at for each in listed if each.resources == ("y",)]
+        assert timedelta(minutes=20) < ends - datetime.now(UTC) < timedelta(minutes=31)

@@ -29,15 +29,20 @@ if TYPE_CHECKING:
 
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_OFFSETS = "/proc/self/timens_offsets"
+_NAMES = (b"boottime", b"7")
+"""What Linux calls CLOCK_BOOTTIME there; a number before 5.7."""
 
 
 class BootClock:
     """The clock on Linux, which steps of the wall clock do not affect."""
 
-    __slots__ = ("_boot",)
+    __slots__ = ("_ahead", "_boot")
 
-    def __init__(self, boot: str) -> None:
+    def __init__(self, boot: str, ahead: int = 0) -> None:
         self._boot = boot
+        self._ahead = ahead
+        """Nanoseconds by which our time namespace is ahead of the machine's, in which other containers may be."""
 
     def boot(self) -> str:
         """Return the kernel's id of this boot."""
@@ -45,7 +50,7 @@ class BootClock:
 
     def elapsed(self) -> int:
         """Return CLOCK_BOOTTIME, which includes sleep."""
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
+        return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - self._ahead) // 1_000
 
     def wall(self) -> int:
         """Return microseconds since 1970."""
@@ -76,6 +81,18 @@ def system_clock() -> Clock:
         return WallClock()
     try:
         with open(_BOOT_ID, "rb") as file:  # noqa: PTH123 (pathlib is slow to import, and so are codecs)
-            return BootClock(file.read().strip().decode())
+            boot = file.read().strip().decode()
     except OSError:  # a container without /proc
         return WallClock()
+    return BootClock(boot, _ahead())
+
+
+def _ahead() -> int:
+    """Return the offset of CLOCK_BOOTTIME in our time namespace, in nanoseconds."""
+    try:
+        with open(_OFFSETS, "rb") as file:  # noqa: PTH123 (see above)
+            lines = file.read().splitlines()
+    except OSError:  # Linux before 5.6 has no time namespaces
+        return 0
+    found = next((line.split() for line in lines if line.startswith(_NAMES)), None)
+    return int(found[1]) * 1_000_000_000 + int(found[2]) if found is not None else 0
