@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _OFFSETS = "/proc/self/timens_offsets"
 _NAMES = (b"boottime", b"7")
-"""What Linux calls CLOCK_BOOTTIME there; a number before 5.7."""
+"""Names of CLOCK_BOOTTIME in that file; Linux before 5.7 writes its number."""
 
 
 class BootClock:
