@@ -185,7 +185,10 @@ def lost_replies(store: str, times: int) -> dict[str, Any]:
             left = judge.list()
             assert not isinstance(left, Refused), left
             wrong += [f"residue: {lease}" for lease in left]
-            wrong += _granted_once(recorded(judge))
+            events = recorded(judge)
+        wrong += [f"{each.kind}: {each.message}" for each in check(events, finished=True)]
+        names = [event.resources for event in events if event.kind == "granted"]
+        wrong += [f"retry: {name} was granted twice" for name in names if names.count(name) > 1]
     shutil.rmtree(site.folder, ignore_errors=True)
     return _told(store, begun, times, struck, wrong)
 
@@ -205,13 +208,6 @@ def _until_known(ask: Callable[[], object]) -> object:
         except StoreError:
             continue
     return None
-
-
-def _granted_once(events: Sequence[leasehold.Event]) -> list[str]:
-    """Check that what the store recorded keeps every promise, and that no request was granted twice."""
-    found = [f"{each.kind}: {each.message}" for each in check(events, finished=True)]
-    names = [event.resources for event in events if event.kind == "granted"]
-    return found + [f"retry: {name} was granted twice" for name in names if names.count(name) > 1]
 
 
 # ------------------------------------------------------------------------------------------- queues with dead waiters

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.testing.faults.recording import ClientHistory, Invocation
     from leasehold.testing.faults.sites import Site
-    from leasehold.testing.invariants.wants import Violation
 
 SECOND = 1_000_000_000
 LEFT = 60.0
@@ -131,15 +130,11 @@ class MixedRun:
         found = check_clients(history, share=self.course.share, killed=killed, lists=lists)
         with self.site.judge() as locks:
             if self.site.records_events:
-                found += self._judge_events(locks)
+                events = recorded(locks)
+                engines = {str(event.detail["engine"]) for event in events if "engine" in (event.detail or {})}
+                found += check(events, dead_engines=dict.fromkeys(engines, 0))  # any engine may have been struck
             left = self._left(locks)
         return [f"{each.kind}: {each.message}" for each in found] + left
-
-    def _judge_events(self, locks: leasehold.Locks) -> list[Violation]:
-        """Check what the store recorded. Any waiter may be passed, since any engine may have been struck."""
-        events = recorded(locks)
-        engines = {str(event.detail["engine"]) for event in events if "engine" in (event.detail or {})}
-        return check(events, dead_engines=dict.fromkeys(engines, 0))
 
     def _left(self, locks: leasehold.Locks) -> list[str]:
         """After all clients have gone and their TTL too, nothing is held and nobody waits."""
