@@ -99,6 +99,7 @@ def test_every_tool(tmp_path: Path, transport: str, era: str) -> None:
         async with TRANSPORTS[transport](tmp_path, era) as client:
             await _what_there_is(client)
             await _take_and_give_back(client)
+            await _plan_and_take(client)
             await _wait_with_a_ticket(client)
             await _look_and_force(client)
 
@@ -155,6 +156,31 @@ async def _take_and_give_back(client: Client) -> None:
     gone = await call(client, "renew_lock", resource=mine["data"]["lease"]["id"], **proof)
     assert gone["error"]["code"] == "lost"
     assert "Stop" in gone["advice"]
+
+
+async def _plan_and_take(client: Client) -> None:
+    names = ["path:planned", "issue:7"]
+    mine = await call(client, "acquire_lock", resource=names, plan=True, work="parser", agent_id="ada")
+    assert (mine["ok"], mine["data"]["plan"]["overlaps"]) == (True, [])
+    assert "acquire_lock each part" in mine["advice"]
+    theirs = await call(client, "acquire_lock", resource="path:planned/a.py", plan=True, agent_id="bob")
+    (overlap,) = theirs["data"]["plan"]["overlaps"]
+    assert (overlap["state"], overlap["holder"], overlap["other"]) == ("planned", "ada", "path:planned")
+    assert "Others plan or hold" in theirs["advice"]
+    taken = await call(client, "acquire_lock", resource="issue:7", agent_id="ada")
+    listed = (await call(client, "list_locks"))["data"]["plans"]
+    assert {each["holder"]: each["resources"] for each in listed} == {
+        "ada": ["path:planned"],
+        "bob": ["path:planned/a.py"],
+    }
+    checked = await call(client, "check_lock", resource="path:planned/b.py")
+    assert [each["holder"] for each in checked["data"]["plans"]] == ["ada"]
+    assert "planned" in checked["advice"]
+    for told, agent in ((mine, "ada"), (theirs, "bob")):
+        over = await call(client, "release_lock", resource=told["data"]["plan"]["id"], agent_id=agent)
+        assert over["data"]["released"] is True
+    assert (await call(client, "release_lock", resource="issue:7", agent_id="ada"))["data"]["released"]
+    assert taken["ok"]
 
 
 async def _wait_with_a_ticket(client: Client) -> None:

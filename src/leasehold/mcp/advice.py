@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasehold.domain import durations
 from leasehold.domain.leases import Inspection, Lease
-from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Refused, Released, Renewed, TimedOut
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Lost, Planned, Refused, Released, Renewed, TimedOut
 from leasehold.domain.timestamps import SECOND
 from leasehold.wire import shapes as wire
 from leasehold.wire.sentences import KEPT_ALIVE
@@ -75,10 +75,16 @@ def _on_change(outcome: object) -> str:
         return (
             f"Go on. {bound}" if bound else f"Go on; it is yours for another {durations.format(outcome.lease.ttl_us)}."
         )
+    if isinstance(outcome, Planned):
+        words = "Others plan or hold a part of it: see `overlaps`, and choose other work there if you can."
+        each = "acquire_lock each part before you touch it: that takes it out of your plan."
+        return f"{words} Otherwise {each}" if outcome.plan.overlaps else f"Nothing overlaps; {each}"
     if isinstance(outcome, Released):
         return _on_end(outcome)
     if isinstance(outcome, Inspection):
         free = not outcome.leases and not outcome.closed
+        if free and outcome.plans:
+            return "It is free, and planned: unless that is your own plan, agree on it, or go on with something else."
         return "It is free: acquire_lock before you touch it." if free else "Do not touch it unless you are its holder."
     return ""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from leasehold.domain.keys import is_lease_id
+from leasehold.domain.keys import is_lease_id, is_plan_id
 from leasehold.domain.leases import Inspection
-from leasehold.domain.outcomes import Granted, Refused
+from leasehold.domain.outcomes import Granted, Planned, Refused
 from leasehold.mcp import advice
 from leasehold.mcp.callers import ask, credential
 from leasehold.mcp.ownership import CallingAgent, Handed, in_its_own_way
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LISTED_MOST = 200
 CONTEXT_LISTED = 500
 """Characters of JSON; a listing leaves out longer contexts, which check_lock has."""
+PLANS_LISTED, OVERLAPS_LISTED = 50, 10
 TRIED_MOST = 100
 """Most leases on a resource to try with a token that is unknown here."""
 OPENS_NOTHING = "none"
@@ -47,6 +48,20 @@ class ToolHandlers:
             return _answer(who)
         outcome = await ask(party, "acquire", {**self._asked(party, who, terms), "intent": True})
         return self._granted(party, who, outcome, Claims(1))
+
+    async def plan(self, party: Party, agent: str | None, terms: dict[str, Any]) -> Json:
+        """Announce what the agent is about to touch, in place of its earlier plan."""
+        who = await _who(party, agent)
+        if isinstance(who, Refused):
+            return _answer(who)
+        asked = self._asked(party, who, terms)
+        given = {
+            name: asked[name] for name in ("resources", "ttl", "name", "reason", "holder", "session", "space", "token")
+        }
+        outcome = await ask(party, "plan", {**given, "trace": None})
+        if isinstance(outcome, Planned):
+            self._handed.remember_plan(_keeper(party, who), who, outcome, party.connection)
+        return _answer(outcome)
 
     async def wait(
         self,
@@ -124,7 +139,7 @@ class ToolHandlers:
 
     async def _change(self, party: Party, agent: str | None, verb: str, target: str, given: dict[str, Any]) -> Json:
         token = given["token"] or None
-        who = await _who(party, agent, is_proven=token is not None and is_lease_id(target))
+        who = await _who(party, agent, is_proven=token is not None and _is_id(target))
         if isinstance(who, Refused):
             return _answer(who)
         meant = await self._meant(party, who, target, token)
@@ -147,7 +162,7 @@ class ToolHandlers:
 
     async def _meant(self, party: Party, who: CallingAgent, target: str, token: str | None) -> list[str] | Refused:
         """Return the ids of the leases that a name or an id may mean, also of one that is gone."""
-        if is_lease_id(target):
+        if _is_id(target):
             return [target]
         listed = await ask(party, "list", {"space": None, "holder": None, "resource": target})
         if isinstance(listed, Refused):
@@ -187,10 +202,19 @@ class ToolHandlers:
             for each in found[:LISTED_MOST]
         ]
         data = {**wire.leases(told), "more": max(0, len(found) - LISTED_MOST)}
+        data |= await self._plans(party, holder, resource)
         words = "Leave alone what others hold." if found else "Nothing is held."
         if told != list(found[:LISTED_MOST]):
             words += " Long contexts are left out here: check_lock has them."
         return {"ok": True, "advice": words, "data": data}
+
+    async def _plans(self, party: Party, holder: str | None, resource: str | None) -> Json:
+        """Return the first plans, each with its first overlaps."""
+        found = await ask(party, "plans", {"space": None, "holder": holder, "resource": resource})
+        if isinstance(found, Refused):
+            return {"plans": []}
+        few = [each._replace(overlaps=each.overlaps[:OVERLAPS_LISTED]) for each in found[:PLANS_LISTED]]
+        return {"plans": wire.encoded("Plan[]", few)}
 
     async def history(self, party: Party, resource: str | None, holder: str | None, limit: int) -> Json:
         """List past events."""
@@ -226,6 +250,11 @@ async def _first(party: Party, verb: str, given: dict[str, Any], leases: list[st
         if not _is_not_opened(outcome):
             break
     return outcome
+
+
+def _is_id(target: str) -> bool:
+    """Return True for the id of a lease or of a plan."""
+    return is_lease_id(target) or is_plan_id(target)
 
 
 def _is_not_opened(outcome: object) -> bool:

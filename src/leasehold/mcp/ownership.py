@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from leasehold.domain.leases import Lease, Waiting
+    from leasehold.domain.outcomes import Planned
 
     T = TypeVar("T", Lease, Waiting)
 
@@ -82,6 +83,13 @@ class Handed:
             if who.is_one:
                 self._keep((party, who.name, resource), lease.id)
             self._keep(("", secret_hash(token), resource), lease.id)
+
+    def remember_plan(self, party: str, who: CallingAgent, planned: Planned, connection: str) -> None:
+        """Remember the token of a plan, which proves it when the agent acquires a part of it."""
+        if who.is_one:
+            self._keep_token((party, who.name), planned.plan.id, planned.token, connection)
+        if connection and who.session is None:
+            self._keep_connection(connection, planned.plan.id, planned.token)
 
     def _keep(self, key: tuple[str, str, str], lease: str) -> None:
         self._leases[key] = lease

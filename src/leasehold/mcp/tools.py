@@ -83,6 +83,7 @@ def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         slots: Slots = 1,
         any_of: AnyOf = False,
         context: Info = None,
+        plan: Annotated[bool, Field(description="Only announce it, and see whose plans and locks overlap.")] = False,
         agent_id: Agent = None,
     ) -> Answer:
         """Take a lock before you touch what others may touch too: an issue, a file, a deploy target. It never waits.
@@ -91,7 +92,8 @@ def _register_acquiring(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         """
         kind = {"mode": mode, "slots": slots, "any_of": any_of}
         terms = {"resources": resource, "ttl": ttl_seconds, "name": work, "reason": reason, "context": context, **kind}
-        return await handlers.acquire(PARTY.get(), agent_id, terms)
+        act = handlers.plan if plan else handlers.acquire
+        return await act(PARTY.get(), agent_id, terms)
 
 
 def _register_waiting(server: MCPServer[Any], handlers: ToolHandlers) -> None:
@@ -176,7 +178,7 @@ def _register_looking(server: MCPServer[Any], handlers: ToolHandlers) -> None:
         holder: Annotated[str | None, Field(max_length=256, description="Only those of this holder.")] = None,
         resource: Annotated[str | None, Field(max_length=512, description="Only those on this resource.")] = None,
     ) -> Answer:
-        """List every lock that is held now, with holder, work and remaining time."""
+        """List every lock that is held now, with holder, work and remaining time, and every plan."""
         return await handlers.list(PARTY.get(), holder, resource)
 
     @server.tool(title="History of locks", annotations=looks)
