@@ -230,7 +230,7 @@ def setting_names() -> str:
 
 def metrics() -> str:
     """Every metric of a server."""
-    collected = Exposition(Metrics(Mock())).collect()
+    collected = Exposition(Metrics(Mock(), Mock())).collect()
     rows = [(f"`{_metric_name(each)}`", each.type, each.documentation) for each in collected]
     return f"{_head('Metrics', 'Which metrics does `/metrics` have?')}\n{_rows(('metric', 'type', ''), rows)}"
 
