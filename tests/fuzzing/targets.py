@@ -136,7 +136,9 @@ def _server() -> tuple[asyncio.AbstractEventLoop, Callable[[], Protocol]]:
 
 def request(data: bytes) -> None:
     """No bytes make a server fail: each answer is below 500, and the same however the bytes arrive."""
-    assert data[:1] != b"\xff" or _answers(data[1:], 1) == _answers(data[1:], 1 << 20), data
+    if data[:1] == b"\xff":  # what one of them acquires is held for the other one, until it expires
+        in_pieces, whole = ([200 if each == 409 else each for each in _answers(data[1:], of)] for of in (1, 1 << 20))
+        assert in_pieces == whole, data
     for status in _answers(data, 1 << 20):
         assert status < 500 or status == 503, data
 
