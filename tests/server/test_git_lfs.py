@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import leasehold
-from tests.kit.serving import create_key, serving
+from tests.kit.serving import create_key, serving, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,3 +163,27 @@ def test_the_real_client_locks_and_is_kept_from_pushing(server: Running, keys: d
     assert bob.ask("git", "lfs", "unlock", "hero.txt").returncode != 0
     ann.run("git", "lfs", "unlock", "hero.txt")
     bob.run("git", "push", "-q", "origin", "main")
+
+
+@pytest.mark.skipif(
+    shutil.which("git-lfs") is None, reason="NOT RUN: git-lfs is not installed: apt-get install git-lfs"
+)
+def test_the_real_client_forces_a_lock_and_sees_one_expire(
+    server: Running, keys: dict[str, str], tmp_path: Path
+) -> None:
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(remote)], check=True)
+    ann, ops = (Clone(tmp_path / name, remote, server, keys[name]) for name in ("ann", "ops"))
+    ann.run("git", "lfs", "lock", "hero.txt")
+    id_ = ask(server, "GET", LOCKS, key=keys["ops"]).json["locks"][0]["id"]
+    forced = ops.run("git", "lfs", "unlock", "--force", "--id", id_)
+    assert "Unlocked" in forced.stdout + forced.stderr
+    assert ann.run("git", "lfs", "locks").stdout == ""
+
+    ann.run("git", "lfs", "lock", "hero.txt")
+    lease = ask(server, "GET", LOCKS, key=keys["ops"]).json["locks"][0]["id"]
+    with leasehold.connect(server.url, api_key=keys["ops"]) as locks:
+        assert locks.extend(lease, ttl="50ms", by="ops", reason="as if a day had gone by")
+    until(lambda: ops.run("git", "lfs", "locks").stdout == "")
+    ops.run("git", "lfs", "lock", "hero.txt")
+    assert "hero.txt\tops" in ann.run("git", "lfs", "locks").stdout
