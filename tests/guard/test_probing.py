@@ -74,6 +74,16 @@ def test_doctor_says_whether_the_agent_itself_has_ever_called_its_hook(project: 
     assert "a session of Codex last began to call it at 20" in found(project, "codex")[1]
 
 
+def test_doctor_says_that_a_hook_does_not_notice_what_a_command_changes(project: Project) -> None:
+    project.run("install", "claude")
+    program = project.root.parent / "bin" / "leasehold"
+    deaf = 'told=$(cat)\ncase "$told" in *PostToolUse*) exit 0;; esac\nprintf %s "$told" |'
+    program.write_text(f'#!/bin/sh\n{deaf} {project.command} "$@"\n')
+    is_well, text = found(project, "claude")
+    assert is_well is False
+    assert text.endswith("refuses an edit, and does not notice what a command changes")
+
+
 def test_doctor_says_what_the_hooks_of_a_server_do_not_see(project: Project) -> None:
     project.run("install", "claude", "--http", "http://127.0.0.1:7420")
     is_well, text = found(project, "claude")
