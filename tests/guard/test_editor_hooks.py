@@ -492,7 +492,7 @@ def test_a_file_that_no_lease_can_name_goes_with_its_folder(project: Project, pa
     project.hook("claude", project.edit("aaaa", "src/a.py"))
     edit = project.claude("bbbb", "PreToolUse", "Edit", file_path=f"{project.root}/{path}")
     told = project.hook("claude", edit, "--on-failure", "closed")
-    assert "nobody can hold this file by itself: only its folder was looked at, path:src" in told["systemMessage"]
+    assert "nobody can hold this file by itself: only its folder was checked, path:src" in told["systemMessage"]
     assert project.hook("claude", edit, "--policy", "off") is None
     assert "acquire it first. Do not change it before that:\n  leasehold acquire path:src" in reason(
         project.hook("claude", edit, "--policy", "require-own")
@@ -560,7 +560,7 @@ def test_over_http_a_file_that_no_lease_can_name_goes_with_its_folder(project: P
         for path in (each for each in ODD if each.isascii()):
             edit = project.claude("bbbb", "PreToolUse", "Edit", file_path=f"{project.root}/{path}")
             told = server.ask("POST", asked, edit).json["systemMessage"]
-            assert "only its folder was looked at, path:src" in told
+            assert "only its folder was checked, path:src" in told
         nowhere = project.edit("bbbb", "src/a.py") | {"cwd": "/\0"}
         assert server.ask("POST", "/v1/hooks/claude?root=%00", nowhere).json == {}
 
@@ -622,7 +622,7 @@ def test_over_http_a_command_that_is_too_long_to_read_is_checked_against_all(
         assert server.ask("POST", asked, long).json == {}
         assert server.ask("POST", asked, project.edit("aaaa", "src/a.py")).json == {}
         told = reason(server.ask("POST", asked, long).json)
-        assert told.startswith("It is too long to tell which files it writes, so all were checked: path:. is held by")
+        assert told.startswith("The command is too long to parse, so all paths were checked: path:. is held by")
         assert server.ask("POST", asked, {**long, "x": "$(" * 2_000_000}).code == "too_large"
 
 

@@ -208,7 +208,7 @@ def _judged(
     verdict = _verdict(resource.folder, over, shut, owner, policy)
     if verdict.state == YOURS:
         return verdict
-    told = verdict.message or f"only its folder was looked at, {resource.folder}"
+    told = verdict.message or f"only its folder was checked, {resource.folder}"
     return verdict._replace(message=f"{resource.why}, so nobody can hold this file by itself: {told}")
 
 

@@ -28,7 +28,7 @@ else:
 
 
 def lean(schema: Any) -> Any:  # noqa: ANN401 (any JSON)
-    """Return a JSON schema without what tells a model nothing: titles, and null where an argument may be left out."""
+    """Return a JSON schema without what a model does not need: titles, and null for arguments that may be left out."""
     if isinstance(schema, list):
         return [lean(each) for each in schema]
     if not isinstance(schema, dict):

@@ -21,7 +21,7 @@ ROUNDS = 300 if os.environ.get("LEASEHOLD_PROVE") == "1" else 40
 SEEDS = range(3) if os.environ.get("LEASEHOLD_PROVE") == "1" else range(1)
 FILES = [f"src/f{number}.py" for number in range(6)]
 ACCUSED = re.compile(r"what others hold: (.*?)\. Undo this")
-DOUBTED = re.compile(r"nothing tells who changed them: (.*?)\. Only if your call did")
+DOUBTED = re.compile(r"it is not known who changed them: (.*?)\. Only if your call did")
 
 
 class OpenCall(NamedTuple):

@@ -243,7 +243,7 @@ def test_after_ten_minutes_an_interrupted_call_accuses_nobody(agent: Agent, monk
     monkeypatch.setattr(guarding, "OPEN_NS", 0)
     said = agent.hook(BEFORE, 2, RAN)
     assert said.allowed
-    assert "nothing tells who changed them" in said.message
+    assert "it is not known who changed them" in said.message
     agent.hook(AFTER, 2, RAN)
     assert agent.run(RAN, number=3) == Decision(), "it is told once"
 

@@ -35,7 +35,7 @@ class Adapter(Noun):
     mcp: tuple[str, ...] = ()
     """How the names of MCP tools begin; none: every tool that is not built in is one."""
     writing: tuple[str, ...] = ()
-    """Built-in tools that write, where nothing else tells them from MCP tools."""
+    """Built-in tools that write, for agents whose MCP tools have no prefix of their own."""
     background: tuple[str, ...] = (
         *("tool_input.run_in_background", "tool_input.is_background", "tool_input.isBackground"),
         "toolArgs.isBackground",

@@ -58,7 +58,7 @@ def _before(occasion: HookCall, terms: HookTerms, root: str) -> Deciding | None:
         try:
             found = written(occasion.command)
         except TooMuch:
-            note = "It is too long to tell which files it writes, so all were checked: "
+            note = "The command is too long to parse, so all paths were checked: "
             return deciding.before_command((ROOT,), terms, note)
         if len(found) > MOST:
             return deciding.before_command((ROOT,), terms, f"It writes more than {MOST} files, so all were checked: ")

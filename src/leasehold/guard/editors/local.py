@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from leasehold.guard.effects.trees import Tree
 
 _READING = ("get", "list", "read", "search", "find", "fetch", "query", "describe", "show", "view", "count", "status")
-"""How the names of MCP tools begin that only read: there is nothing else to tell them by."""
+"""How the names of MCP tools begin that only read: a hook learns nothing else about a tool."""
 _CHANGING = frozenset(
     (
         *(
@@ -109,7 +109,7 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
     words = _written(call)
     said = reach.split(words or (), cwd, found)
     names: tuple[Resource, ...] = (ROOT,) if words is None else _names(_without_undone(call, terms, said, found, env))
-    note = "" if words is not None else "It is too long to tell which files it writes, so all were looked at: "
+    note = "" if words is not None else "The command is too long to parse, so all paths were checked: "
     decision = yield from deciding.before_command(names, terms, note)
     if decision.allowed:
         from leasehold.guard.effects.guarding import begin  # noqa: PLC0415 (likewise)
@@ -173,7 +173,7 @@ def _trespasses(tree: Tree, env: Mapping[str, str]) -> str:
 
 
 def _written(call: HookCall) -> tuple[str, ...] | None:
-    """Return the paths that a command plainly writes; None if it is too long to tell."""
+    """Return the paths that a command plainly writes; None if it is too long to parse."""
     if not call.command:
         return ()
     from leasehold.guard.editors.shell import MOST, written  # noqa: PLC0415 (only for a command)

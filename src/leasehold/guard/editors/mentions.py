@@ -14,7 +14,7 @@ import re
 from leasehold.guard.checking import LONGEST
 
 MOST = 64
-"""Places in one command that are looked at, at most."""
+"""The most places in one command that are checked."""
 _WORD = r"""[^\s'"`=:;,|&<>(){}\[\]$*?]"""
 _PATH = re.compile(rf"{_WORD}*/{_WORD}*|(?<!{_WORD})(?:\.\.|~)(?!{_WORD})")
 _INTO = re.compile(rf"(?:\bcd|\bpushd|\s-C|\s--directory)(?:\s+|=)['\"]?({_WORD}+)")

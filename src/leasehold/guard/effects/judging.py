@@ -90,14 +90,14 @@ class Judging:
         self._trespasses: list[_Change] = []
         self._doubts: list[_Change] = []
         self._unclear: list[str] = []
-        """Free paths of which nobody can tell who changed them."""
+        """Free paths that several calls may have changed."""
         self._taken: list[KnownLease] = []
         self._unseen: dict[str, None] = {}
         """The holders in whose favour nothing is known here of what they do themselves."""
         self.uses_copies = False
 
     def judge(self, tree: Tree, before: TreePicture, after: TreePicture, *, is_open: bool = False) -> None:
-        """Tell apart what this call changed in one tree, what others did, and what nobody can tell.
+        """Sort the changes in one tree: those of this call, of others, and those that several calls may have made.
 
         A call that is still open may change more; what it changed so far is on record as its own.
         """
@@ -177,7 +177,7 @@ class Judging:
                     self._taken.append(KnownLease(outcome.lease.id, name))
 
     def report(self) -> Steps[None]:
-        """Keep each trespass until it is resolved, and tell the store's history of it."""
+        """Record each trespass until it is resolved, and report it to the store's history."""
         by_lease: dict[str, list[str]] = {}
         for change in self._doubts:
             self._ledger(change).add(self._trespass(change)._replace(is_certain=False))
@@ -214,7 +214,7 @@ class Judging:
     def _doubt(self) -> str:
         if not self._doubts:
             return ""
-        said = f"{self._words.since}, these changed, and nothing tells who changed them: {_listed(self._doubts)}."
+        said = f"{self._words.since}, these changed, and it is not known who changed them: {_listed(self._doubts)}."
         return _with_commands(f"{said} {self._words.only_if}, restore them:", self._doubts)
 
     def _unclaimed(self) -> str:
@@ -223,7 +223,7 @@ class Judging:
         names = [name for name in map(name_of, self._unclear) if isinstance(name, str)][:TOLD_MOST]
         more = len(self._unclear) - len(names)
         told = ", ".join(names) + (f" and {more} more" if more else "")
-        said = f"{self._words.since}, {told} changed; nobody holds them, and nothing tells who changed them."
+        said = f"{self._words.since}, {told} changed; nobody holds them, and it is not known who changed them."
         command = f"leasehold acquire {' '.join(map(typed, names))}"
         return f"{shown(said)} Acquire those that your call changed:\n  {shown(command)}" if names else shown(said)
 

@@ -35,7 +35,7 @@ class Trespass(Noun):
     by: str
     """The agent that changed it."""
     original: str | None
-    """Git's id of what the file held before; empty if it did not exist, None if nothing tells."""
+    """Git's id of what the file held before; empty if it did not exist, None if that is unknown."""
     undo: str
     """The shell command that restores it; empty if only the holder can."""
     copy: str = ""

@@ -65,7 +65,7 @@ def committed(picture: TreePicture, path: str) -> str:
 
 
 def original(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str | None:
-    """Return git's id of what the file held when the picture was taken; None if nothing tells."""
+    """Return git's id of what the file held when the picture was taken; None if that is unknown."""
     if path in copies:
         return git(picture.root, "hash-object", "--path", path, copies[path]).decode().strip()
     if picture.states.get(path, _UNCHANGED) is None:
@@ -76,7 +76,7 @@ def original(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str 
 
 
 def command(picture: TreePicture, path: str, copies: Mapping[str, str]) -> str:
-    """Return the shell command that restores the file as it was; empty if only its holder can tell how it was."""
+    """Return the shell command that restores the file as it was; empty if only its holder knows how it was."""
     file = typed(os.path.join(picture.root, path))
     if path in copies:
         folder = os.path.dirname(os.path.join(picture.root, path))  # noqa: PTH120

@@ -145,7 +145,7 @@ def payload(agent: str, session: str, root: Path) -> dict[str, Any]:
 
 
 def _of_command(agent: str, moment: str, root: Path) -> dict[str, Any]:
-    """Return what this agent sends before or after a command whose words do not tell what it writes."""
+    """Return what this agent sends before or after a command whose words do not show what it writes."""
     row = ADAPTERS[agent]
     events = [name for name, each in row.moments.items() if each == moment]
     event = next((name for name in events if name.endswith(row.shells[0])), events[0])
