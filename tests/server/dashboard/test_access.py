@@ -102,6 +102,7 @@ def test_axe_finds_nothing_serious(browser: Browser, server: Running, colours: s
 READY = {
     "now": ".lease:not([hidden])",
     "waiting": ".cycle-card svg",
+    "plans": ".plans .empty",
     "history": ".timeline .bar",
     "contention": "tbody th",
     "trends": ".chart[data-chart=wait] svg",

@@ -171,6 +171,24 @@ def test_alerts_say_what_is_wrong_and_since_when(browser: Browser, office: Offic
         expect(strip.locator(".alert b", has_text="quarantine")).to_have_count(0)
 
 
+def test_plans_are_shown_with_what_overlaps(browser: Browser, office: Office) -> None:
+    def plan(holder: str, *names: str) -> None:
+        asked = {"resources": list(names), "holder": holder, "name": f"work of {holder}"}
+        assert office.server.post("plan", asked, key=office.admin).status == 200
+
+    with looking(browser, office.server, key=office.admin, view="plans") as page:
+        expect(page.locator(".plans")).to_contain_text("No agent has announced a plan.")
+        plan("ann", "path:src", "issue:1")
+        plan("bob", "path:src/<b>.py")
+        tables = page.locator(".plans tbody")
+        expect(tables.first.locator("tr")).to_have_count(2)
+        expect(tables.first).to_contain_text("work of ann")
+        cell = tables.nth(1).locator("tr")
+        expect(cell).to_have_count(1)
+        for told in ("path:src", "ann", "path:src/<b>.py", "planned by bob"):
+            expect(cell).to_contain_text(told)
+
+
 def test_the_audit_says_who_did_what_by_which_key_and_why(browser: Browser, office: Office) -> None:
     office.take(API, "ann")
     office.server.post("force-release", {"target": API, "reason": "it hangs"}, key=office.admin)

@@ -12,6 +12,7 @@ import { Live } from "./live.js";
 import { Now } from "./now.js";
 import { openPalette } from "./palette.js";
 import { closePanel } from "./panel.js";
+import { Plans } from "./plans.js";
 import { askForKey, signOut, whoAmI } from "./signing.js";
 import { State } from "./state.js";
 import { Subject } from "./subject.js";
@@ -19,7 +20,7 @@ import { ago, clock, now } from "./times.js";
 import { Trends } from "./trends.js";
 import { Waiting, showCount } from "./waiting.js";
 
-const VIEWS = { now: Now, waiting: Waiting, history: History, contention: Contention, trends: Trends, audit: Audit, act: Act };
+const VIEWS = { now: Now, waiting: Waiting, plans: Plans, history: History, contention: Contention, trends: Trends, audit: Audit, act: Act };
 const SUBJECTS = ["resource", "holder", "session", "key"]; // each has a page of its own
 const TICK = 250;
 const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected", resting: "Resting" };
