@@ -86,6 +86,13 @@ GUARDING = (
         (ROUND, "-k", "mentions"),
     ),
     Mutant(
+        "an edit in the plan of another agent passes where plans count",
+        "guard/checking.py",
+        "allowed=policy != REQUIRE_PLANS",
+        "allowed=True",
+        ("tests/guard/test_editor_hooks.py", "-k", "anothers_plan"),
+    ),
+    Mutant(
         "the end of an MCP session leaves its leases held",
         "server/api/mcp_sessions.py",
         "            await self.endpoint.leave(caller)\n",

@@ -283,6 +283,20 @@ SERVING = (
         suite("spares_other_names"),
     ),
     Mutant(
+        "a plan turns into a lease for a name",
+        "domain/rules/plans.py",
+        "    return bool(shown) and not set(shown).isdisjoint(plan.ask.tokens)\n",
+        "    return keys.plan_home(plan.id) == actor\n",
+        suite("plans_turn_into_leases"),
+    ),
+    Mutant(
+        "a plan outlives its session",
+        "domain/rules/sessions.py",
+        '    plans.end_due(draft, actor, FOREVER, f"its session {reason}")\n',
+        "",
+        suite("plans_end_with"),
+    ),
+    Mutant(
         "a member of a pool is given to a second holder",
         "domain/rules/pools.py",
         "    taken = {_member(hold) for hold in holds if hold.expires_at > draft.now}\n",

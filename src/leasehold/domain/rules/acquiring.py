@@ -247,7 +247,7 @@ def _grant_or_queue(draft: Draft, command: Acquire) -> Outcome:
         if not in_the_way(draft, option, ask.slots, order):
             told: dict[str, object] | None = {"priority": command.priority} if command.priority else None
             hold = grant(draft, actor, ask, option, told=told, noted=not command.first)
-            if command.shown or ask.session is not None:
+            if (command.shown or ask.session is not None) and any(draft.record(it.node).notes for it in option.claims):
                 take_out_of_plans(draft, hold, command.shown)
             return Granted(lease_of(hold, hold.ask or ask, draft.now), "", True)
     if command.wait <= 0:

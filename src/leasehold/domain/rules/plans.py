@@ -46,8 +46,8 @@ def announce(draft: Draft, command: Announce) -> Outcome:
     if session is not None:  # it acts in its own name, whichever holder the caller names
         ask = ask._replace(holder=session.holder)
     freshen(draft, ask)
-    lapse(draft, actor)
-    known = _all_of(draft.record(actor))
+    end_due(draft, actor, draft.now)
+    known = all_of(draft.record(actor))
     own = [plan for plan in known if _is_own(plan, ask, actor, asked.shown)]
     if len(known) - len(own) >= PLANS_PER_ACTOR:
         most = f"at most {PLANS_PER_ACTOR} plans a holder: end one, or show its token to replace it"
@@ -77,24 +77,11 @@ def end(draft: Draft, command: EndPlan) -> Outcome:
     return Released(plan.id, True, "completed", resources_of(plan.ask))
 
 
-def end_all(draft: Draft, actor: str, reason: str) -> None:
-    """End every plan of an actor."""
-    for plan in _all_of(draft.record(actor)):
-        _end(draft, plan, reason)
-
-
-def lapse(draft: Draft, actor: str) -> None:
-    """End the plans of an actor that have expired."""
-    for plan in _all_of(draft.record(actor)):
-        if plan.until <= draft.now:
-            _end(draft, plan, "expired")
-
-
-def renew_all(draft: Draft, actor: str) -> None:
-    """Reset the TTL of every live plan of a session."""
-    lapse(draft, actor)
-    for plan in _all_of(draft.record(actor)):
-        draft.put(actor, plan._replace(until=expiry(draft, actor, plan.ask)))
+def end_due(draft: Draft, actor: str, at: int, reason: str = "expired") -> None:
+    """End the plans of an actor that end at this time or before; `FOREVER` ends all of them."""
+    for plan in all_of(draft.record(actor)):
+        if plan.until <= at:
+            _end(draft, plan, reason)
 
 
 def take_out(draft: Draft, hold: Hold, shown: tuple[str, ...]) -> None:
@@ -139,7 +126,8 @@ def live(draft: Draft, id_: str) -> PlanTerms | None:
     return plan if isinstance(plan, PlanTerms) and plan.until > draft.now else None
 
 
-def _all_of(record: Record) -> list[PlanTerms]:
+def all_of(record: Record) -> list[PlanTerms]:
+    """Return the plans in the record of an actor."""
     return [note for note in record.notes.values() if isinstance(note, PlanTerms)]
 
 
@@ -235,7 +223,8 @@ def _overlaps(draft: Draft, plan: PlanTerms, tokens: tuple[str, ...]) -> list[Ov
         for other in _plans_at(draft, node, mode):
             is_own = other.id == plan.id or _is_own(other, plan.ask, keys.plan_home(plan.id), tokens)
             if other.id not in found and not is_own:
-                found[other.id] = _with_plan(wanted, other)
+                names_ = resources_of(other.ask)
+                found[other.id] = _cells(wanted, names_, "planned", other.ask, other.since, other.until, other.id)
         holds = [hold for hold in draft.record(node).holds.values() if hold.expires_at > draft.now]
         load(draft, mode, holds)
         for hold in holds:
@@ -245,10 +234,6 @@ def _overlaps(draft: Draft, plan: PlanTerms, tokens: tuple[str, ...]) -> list[Ov
             if waiter.id not in found:
                 found[waiter.id] = _with_waiter(draft, wanted, waiter, plan)
     return sorted((each for rows in found.values() for each in rows), key=lambda each: (each.since_us, each.id))
-
-
-def _with_plan(wanted: tuple[str, ...], other: PlanTerms) -> list[Overlap]:
-    return _cells(wanted, resources_of(other.ask), "planned", other.ask, other.since, other.until, other.id)
 
 
 def _with_lease(

@@ -10,6 +10,7 @@ from leasehold.domain.rules.ending import by_key, end_uncleanly, take_away, term
 from leasehold.domain.rules.granting import (
     SESSION,
     WISH,
+    expiry,
     find_waiter,
     forget_request,
     lease_of,
@@ -21,6 +22,7 @@ from leasehold.domain.rules.granting import (
 )
 from leasehold.domain.rules.leases import NOT_ALLOWED, end_cleanly, live_lease, renewed, still_held
 from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
+from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +87,9 @@ def heartbeat(draft: Draft, command: RenewSession) -> Outcome:
         return NOT_ALLOWED
     session = session._replace(expires_us=draft.now + session.ttl_us)
     draft.put(command.actor, session)
-    plans.renew_all(draft, command.actor)
+    plans.end_due(draft, command.actor, draft.now)
+    for plan in plans.all_of(draft.record(command.actor)):
+        draft.put(command.actor, plan._replace(until=expiry(draft, command.actor, plan.ask)))
     leases = []
     for id_ in refs_of(draft, command.actor, keys.is_lease_id):
         hold = live_lease(draft, id_)
@@ -147,7 +151,7 @@ def _leave_queues(draft: Draft, actor: str, reason: str) -> None:
 def _close(draft: Draft, session: Session, actor: str, reason: str, **why: object) -> None:
     """Remove the session itself. The caller serves the waiters for what it held."""
     draft.discard(actor, WISH)
-    plans.end_all(draft, actor, f"its session {reason}")
+    plans.end_due(draft, actor, FOREVER, f"its session {reason}")
     draft.drop(actor, SESSION)
     _tell(draft, "session_ended", session, reason=reason, **why)
 

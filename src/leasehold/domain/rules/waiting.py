@@ -232,7 +232,7 @@ def sweep(draft: Draft, command: Sweep) -> Outcome:
             draft.dirty[key] = None
         elif key.startswith("a"):
             end_lapsed(draft, key)
-            plans.lapse(draft, key)
+            plans.end_due(draft, key, draft.now)
         elif key.startswith("k"):
             expire(draft, key)
         _drop_old_notes(draft, key)
