@@ -179,14 +179,19 @@ def _act(
 
 
 def _code(locks: leasehold.Locks, name: str, stopping: threading.Event) -> None:
-    """Acquire a file or an issue, work on it, and release it; now and then the work fails."""
-    what, work = chance.choice(FILES), chance.choice(WORK)
-    got = locks.acquire(what, ttl=20, wait=15, name=work, context={"branch": f"{name}/{work.replace(' ', '-')}"})
+    """Plan some files and issues, acquire one, work on it, and release it; now and then the work fails."""
+    names, work = chance.sample(FILES, 2), chance.choice(WORK)
+    planned = locks.plan(names, ttl=60, name=work)
+    token = planned.token if isinstance(planned, leasehold.Planned) else None
+    branch = {"branch": f"{name}/{work.replace(' ', '-')}"}
+    got = locks.acquire(names[0], ttl=20, wait=15, name=work, context=branch, token=token)
     if isinstance(got, leasehold.Granted):
         stopping.wait(chance.uniform(2, 8))
         failed = chance.random() < 0.15
         end = {"status": "failed", "error": "the tests are red"} if failed else {}
         locks.release(got.lease.id, got.token, **end)
+    if isinstance(planned, leasehold.Planned):
+        locks.release(planned)
     stopping.wait(chance.uniform(0.5, 4))
 
 
