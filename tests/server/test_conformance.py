@@ -36,7 +36,8 @@ class Servers:
         self._folder = folder
         self._stack = stack
         self._default: str | None = None
-        self._others: dict[Settings, str] = {}
+        self._others: dict[str, str] = {}
+        """The URL of each, by its configuration."""
 
     def url(self, settings: Settings | None) -> str:
         """What an installation allows is decided where the server runs, not by its clients."""
@@ -44,14 +45,15 @@ class Servers:
             if self._default is None:
                 self._default = self._start(self._folder)
             return self._default
-        if settings not in self._others:
+        schemes = ", ".join(f'"{scheme}"' for scheme in sorted(settings.hierarchical))
+        longest = durations.format(settings.ttl_most)
+        decided = f'ttl_max = "{longest}"\nttl = "1m"\nhierarchical = [{schemes}]\n'
+        if decided not in self._others:
             place = self._folder / f"installation-{len(self._others)}"
             place.mkdir()
-            schemes = ", ".join(f'"{scheme}"' for scheme in sorted(settings.hierarchical))
-            longest = durations.format(settings.ttl_most)
-            (place / "leasehold.toml").write_text(f'ttl_max = "{longest}"\nttl = "1m"\nhierarchical = [{schemes}]\n')
-            self._others[settings] = self._start(place)
-        return self._others[settings]
+            (place / "leasehold.toml").write_text(decided)
+            self._others[decided] = self._start(place)
+        return self._others[decided]
 
     def _start(self, place: Path) -> str:
         store = f"sqlite:///{self._folder / 'locks.db'}"
