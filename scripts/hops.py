@@ -135,8 +135,10 @@ def of_cli(folder: Path) -> Hops:
     answer = folder / "hops.json"
     env = os.environ | {"LEASEHOLD_URL": f"sqlite://{folder}/locks.db", ANSWER: str(answer), "HOME": str(folder)}
     warm = "import sys; from leasehold.cli import main; sys.exit(main(['acquire', 'warm', '--ttl', '60']))"
-    subprocess.run([sys.executable, "-c", warm], env=env, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([sys.executable, __file__, "--child", "cli"], env=env, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", warm], env=env, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, __file__, "--child", "cli"], env=env, cwd=folder, check=True, stdout=subprocess.DEVNULL
+    )
     return Hops(*json.loads(answer.read_text()))
 
 

@@ -272,14 +272,10 @@ class AsyncHttpAnswers:
             return await self._gathering.ask(request)
         head, data = await self._exchange(request, time_out)
         if head.owner:
-            self._follow(head.owner)
+            place = self._owners.place(head.owner, time.monotonic())
+            if place is not None:  # the owner of the lane is configured: this server only hands requests on to it
+                self._first = place
         return HttpReply(head.status, body_of(head, data), head.retry_after)
-
-    def _follow(self, owner: str) -> None:
-        """Ask the owner of the lane from now on, if it is configured: this server only hands requests on to it."""
-        place = self._owners.place(owner, time.monotonic())
-        if place is not None:
-            self._first = place
 
     def _undo(self, request: HttpRequest, granted: dict[str, Any]) -> None:
         """Release a grant whose caller was cancelled: its request could not disconnect, as it carried other calls."""

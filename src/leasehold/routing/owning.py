@@ -81,10 +81,6 @@ class Ownership:
         """True if this server owns the lane."""
         return self.owners.get(lane) == self.me
 
-    def count_own(self) -> int:
-        """Return how many lanes this server owns."""
-        return sum(peer == self.me for peer in self.owners.values())
-
     async def run(self) -> None:
         """Send heartbeats, learn the owners, and spread the lanes over the servers, until this task is cancelled."""
         while True:

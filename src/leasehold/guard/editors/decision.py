@@ -105,7 +105,9 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
     note, verb = "", "inspect"
     for path in paths:
         if terms.takes and isinstance(path, str):
-            planned = None if _is_known(path, terms) else (yield from _look(path, terms, must_own=False))
+            # An earlier hook of this agent that acquired this very path has looked at its plans.
+            is_known = any(each.name == path for each in terms.known)
+            planned = None if is_known else (yield from _look(path, terms, must_own=False))
             if planned is not None and planned.state == PLANNED and terms.policy == REQUIRE_PLANS:
                 return _no(terms, path, planned.message)
             outcome = yield from take(path, terms, planned)
@@ -122,11 +124,6 @@ def _edit(paths: tuple[Resource, ...], terms: HookTerms, taken: list[KnownLease]
         if trouble is not None:
             return _no(terms, path, trouble, verb)
     return Decision(message=shown(f"Careful: {note}.")) if note else YES
-
-
-def _is_known(path: str, terms: HookTerms) -> bool:
-    """Return True if an earlier hook of this agent acquired this very path: then its plans were looked at."""
-    return any(each.name == path for each in terms.known)
 
 
 def before_command(paths: tuple[Resource, ...], terms: HookTerms, note: str = "") -> Deciding:

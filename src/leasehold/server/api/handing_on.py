@@ -254,7 +254,7 @@ class HandingOn:
                 link.close()
                 del self._links[peer]
         self.served.own(self._ownership.is_owner, self._by_lane)
-        self.metrics.lanes = self._ownership.count_own()
+        self.metrics.lanes = sum(peer == self._ownership.me for peer in self._ownership.owners.values())
         self.metrics.owners = {(str(lane), peer.address): 1 for lane, peer in self._ownership.owners.items()}
 
     def _is_trusted(self, peer: Peer) -> bool:

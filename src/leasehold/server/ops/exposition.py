@@ -74,7 +74,8 @@ class Exposition(Collector):
             queues.add_metric(values, count)
         yield queues
         yield from _of_the_store(metrics.store_state)
-        yield _requests(metrics.requests)
+        said = "How long requests took, waits included."
+        yield histogram("leasehold_http_request_seconds", said, ("route", "status"), metrics.requests)
         backlog = GaugeMetricFamily(
             "leasehold_webhook_backlog", "Events that a hook has read and not delivered yet.", labels=("hook",)
         )
@@ -115,13 +116,6 @@ def _of_the_store(state: StoreState) -> Iterator[Metric]:
     trip = GaugeMetricFamily("leasehold_store_round_trip_seconds", "How long one read of the store took.")
     trip.add_metric((), state.round_trip)
     yield trip
-
-
-def _requests(counted: Histogram) -> Metric:
-    """Return the latency of requests, by the route of their verb and the status of their answer."""
-    return histogram(
-        "leasehold_http_request_seconds", "How long requests took, waits included.", ("route", "status"), counted
-    )
 
 
 def _counter(name: str, says: str, labels: Labels, counts: Mapping[Labels, int]) -> Metric:
