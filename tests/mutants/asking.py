@@ -94,8 +94,8 @@ ASKING = (
     Mutant(
         "the command line is re-entrant by default",
         "cli/commands/acquire.py",
-        'reentrant=values["reentrant"]',
-        "reentrant=True",
+        "        reentrant=reentrant,\n",
+        "        reentrant=True,\n",
         ("tests/acceptance/test_who_asks.py", "-k", "sub_agents and later"),
     ),
     Mutant(

@@ -23,8 +23,8 @@ CLOSING = (
     Mutant(
         "a FIFO passes for a file",
         "stores/sqlite/files.py",
-        "        if not S_ISREG(mode):\n",
-        "        if not mode:\n",
+        "        if not S_ISREG(status.st_mode):\n",
+        "        if not status.st_mode:\n",
         (*PLANTED, "-k", "with_words"),
     ),
     Mutant(

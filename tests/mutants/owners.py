@@ -17,7 +17,7 @@ OWNED = (
     Mutant(
         "owners: a client that disconnects elsewhere keeps its place",
         "server/api/handing_on.py",
-        "            self._on.leave(self._link, self.operation.who, self._given)\n",
+        "            self._on.leave(self._link, self.operation.who, self._given, self.exchange)\n",
         "            pass\n",
         (OWNERS, "-k", "disconnects and postgres"),
     ),
