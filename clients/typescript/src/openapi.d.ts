@@ -1281,11 +1281,11 @@ export interface Routes {
   /** Every lock. */
   "GET /locks/status": { query: { space?: string; }; answer: GatewayLocks; };
   /** Answer a hook of Claude: may this agent change that now? */
-  "POST /v1/hooks/claude": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
+  "POST /v1/hooks/claude": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-plans" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
   /** Answer a hook of Codex: may this agent change that now? */
-  "POST /v1/hooks/codex": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
+  "POST /v1/hooks/codex": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-plans" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
   /** Answer a hook of Cursor: may this agent change that now? */
-  "POST /v1/hooks/cursor": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
+  "POST /v1/hooks/cursor": { body: Record<string, unknown>; query: { policy?: "off" | "warn" | "require" | "require-plans" | "require-own"; root?: string; }; answer: Record<string, unknown>; };
   /** Tell that the server runs. */
   "GET /healthz": { answer: Health; };
   /** Tell that the server can serve: its store answers. */
