@@ -186,8 +186,9 @@ class Shell:
         """An environment in which `leasehold` is our command line."""
         command = self.home / "bin" / "leasehold"
         command.parent.mkdir(exist_ok=True)
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leasehold.cli "$@"\n')
-        command.chmod(0o755)
+        if not command.exists():  # the kernel starts no file that is open for writing: an earlier process may run it
+            command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m leasehold.cli "$@"\n')
+            command.chmod(0o755)
         return {**env, "PATH": f"{command.parent}:{env['PATH']}"}
 
     # ------------------------------------------------------------------------------------- from outside
