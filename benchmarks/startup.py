@@ -14,7 +14,7 @@ from benchmarks import scratch
 from benchmarks.report import Figure, at_most
 
 SOURCE = Path(leasehold.__file__).resolve().parents[1]
-GOAL = 2.5
+GOAL = 1.8
 PASS = [sys.executable, "-c", "pass"]
 MODULE = [sys.executable, "-c", "from leasehold.cli import main; main()"]
 SCRIPT = Path(sys.executable).with_name("leasehold")
