@@ -20,5 +20,9 @@ def traceparent() -> str | None:
         context = get_current_span().get_span_context()
         if context.is_valid:
             return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
-    given = os.environ.get(VARIABLE, "")
-    return given if 0 < len(given) <= LONGEST and given.isascii() and given.isprintable() else None
+    return kept(os.environ.get(VARIABLE))
+
+
+def kept(given: str | None) -> str | None:
+    """Return the id of a trace as a lease and another server may get it; None if it is too long, or not plain."""
+    return given if given and len(given) <= LONGEST and given.isascii() and given.isprintable() else None

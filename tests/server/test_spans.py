@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import leasehold
 from leasehold import tracing
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 HOLDERS = "00-" + "a" * 32 + "-" + "1" * 16 + "-01"
 WAITERS = "00-" + "b" * 32 + "-" + "2" * 16 + "-01"
 REFUSED = "00-" + "d" * 32 + "-" + "4" * 16 + "-01"
+ENDINGS = "00-" + "e" * 32 + "-" + "5" * 16 + "-01"
 UNSAMPLED = "00-" + "c" * 32 + "-" + "3" * 16 + "-00"
 
 
@@ -62,7 +62,9 @@ def test_a_contended_acquire_through_two_servers_links_the_waiter_to_its_holder(
     acquired, waited = by_name["leasehold.acquire"], by_name["leasehold.wait"]
     assert waited["parentSpanId"] == acquired["spanId"]
     assert acquired["traceId"] == waited["traceId"] != spans(first)[0]["traceId"]
-    assert [link["traceId"] for link in waited["links"]] == [spans(first)[0]["traceId"]]
+    assert [link["traceId"] for link in waited["links"]] == [encoded(HOLDERS)] == [spans(first)[0]["traceId"]]
+    assert acquired["parentSpanId"] == WAITERS.split("-")[2]
+    assert acquired["kind"] == 2
     with leasehold.connect(f"sqlite://{one.database}") as locks:
         events = locks.history(resource="deploy", kinds=("granted",))
         assert [event.detail["trace"] for event in events or ()] == [WAITERS, HOLDERS]
@@ -112,6 +114,9 @@ def test_a_request_that_is_handed_on_has_a_span_for_it_and_links_to_the_holder(t
             assert isinstance(granted, leasehold.Granted)
             refused = bob.acquire("deploy", ttl=60, trace=REFUSED)
             assert not refused
+            asked = {"lease": granted.lease.id, "token": granted.token}
+            for verb in ("renew", "release"):
+                assert posted(other, verb, asked, ENDINGS) == owner
         for process in servers.processes:
             process.terminate()
             process.wait(60)
@@ -126,6 +131,9 @@ def test_a_request_that_is_handed_on_has_a_span_for_it_and_links_to_the_holder(t
     assert acquired["spanId"] in {span["parentSpanId"] for span in waits}
     for wait in waits:
         assert [link["traceId"] for link in wait["links"]] == [encoded(HOLDERS)]
+    of_ending = [span["name"] for span in spans(told) if span["traceId"] == encoded(ENDINGS)]
+    ours = ["leasehold.hand_on", "leasehold.hand_on", *["leasehold.release"] * 2, *["leasehold.renew"] * 2]
+    assert sorted(of_ending) == ours
     of_refused = [span for span in spans(told) if span["traceId"] == encoded(REFUSED) and "acquire" in span["name"]]
     assert {attributes(span)["leasehold.outcome"] for span in of_refused} == {"held"}
 
@@ -140,9 +148,16 @@ def owner_and_other(servers: Servers, found: list[tuple[str, str]]) -> bool:
     return True
 
 
+def posted(server: str, verb: str, body: dict[str, Any], trace: str) -> str | None:
+    """Send a request of this trace; return the server that decided it."""
+    given = {"Content-Type": "application/json", "traceparent": trace}
+    with urlopen(Request(f"{server}/v1/{verb}", json.dumps(body).encode(), given), timeout=60) as answer:
+        return str(answer.headers["Leasehold-Owner"])
+
+
 def encoded(trace: str) -> str:
-    """The id of a trace as OTLP's JSON of a protobuf message has it."""
-    return base64.b64encode(bytes.fromhex(trace.split("-")[1])).decode()
+    """The id of a trace as OTLP has it in JSON."""
+    return trace.split("-")[1]
 
 
 def attributes(span: dict[str, Any]) -> dict[str, Any]:

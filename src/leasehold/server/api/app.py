@@ -36,6 +36,7 @@ from leasehold.server.ops.exposition import Exposition
 from leasehold.server.ops.metrics import Metrics
 from leasehold.server.ops.operator_log import REQUEST_ID, OperatorLog, request_id
 from leasehold.server.ops.store_state import StoreLook
+from leasehold.tracing import kept
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -153,8 +154,8 @@ async def answer_verb(app: App, route: Route, request: Request) -> Response:
         if not over.done():
             over.set_result(answered)
 
-    operation = app.dispatcher.begin(who, route.verb, given, done, handed_on=is_handed_on(request))
-    operation.trace = request.headers.get("traceparent")
+    trace = kept(request.headers.get("traceparent"))
+    operation = app.dispatcher.begin(who, route.verb, given, done, handed_on=is_handed_on(request), trace=trace)
     waited: list[asyncio.Future[Any]] = [over]
     if route.verb in CANCELLABLE:
         waited.append(loop.create_task(gone(request.receive)))

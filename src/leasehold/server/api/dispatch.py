@@ -182,13 +182,14 @@ class Dispatcher:
         done: Callable[[Operation], None],
         may_wait: bool = True,
         handed_on: bool = False,
+        trace: str | None = None,
     ) -> Operation:
         """Start an operation. `done` is called with it once it is answered, perhaps before this returns.
 
-        `handed_on`: another server has handed it on, so it is decided here.
+        `handed_on`: another server has handed it on, so it is decided here. `trace`: the `traceparent` of its caller.
         """
         operation = Operation(self.served, who, verb, arguments, done)
-        operation.may_wait, operation.is_handed_on = may_wait, handed_on
+        operation.may_wait, operation.is_handed_on, operation.trace = may_wait, handed_on, trace
         try:
             if verb == "batch":
                 self._begin_batch(operation)

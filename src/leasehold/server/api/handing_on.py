@@ -95,7 +95,8 @@ class HandedRequest:
     def send(self) -> None:
         """Send it to the owner."""
         operation = self.operation
-        data = self._on.message(self._link, operation.who, form_of(operation.verb).path, self.body)
+        path = form_of(operation.verb).path
+        data = self._on.message(self._link, operation.who, path, self.body, operation.trace)
         self.exchange = self._link.send(data, self._heard, waits=LONGEST_WAIT if self.waits else None)
 
     def _heard(self, exchange: Exchange, outcome: tuple[AnswerHead, bytes] | Exception) -> None:
@@ -296,8 +297,10 @@ class HandingOn:
             message = self.message(link, parts[0].operation.who, BATCH, {"calls": calls})
             link.send(message, partial(_distribute, parts))
 
-    def message(self, link: PeerLink, who: Principal, path: str, body: dict[str, Any]) -> bytes:
-        """Return the bytes of a request."""
+    def message(
+        self, link: PeerLink, who: Principal, path: str, body: dict[str, Any], trace: str | None = None
+    ) -> bytes:
+        """Return the bytes of a request; `trace`: the `traceparent` of the caller."""
         credential = who.session or who.secret
         start = link.heads.get((path, credential))
         if start is None:
@@ -308,7 +311,8 @@ class HandingOn:
                 link.heads.clear()
             link.heads[path, credential] = start
         content = problems.encode(body)
-        return b"%b%d\r\n\r\n%b" % (start, len(content), content)
+        traced = b"" if trace is None else b"\r\ntraceparent: %b" % trace.encode()
+        return b"%b%d%b\r\n\r\n%b" % (start, len(content), traced, content)
 
     def leave(self, link: PeerLink, who: Principal, given: dict[str, Any], exchange: Exchange) -> None:
         """Tell the owner that the client of a waiting request has disconnected, then close its connection.

@@ -7,6 +7,7 @@ random number. A wait links to the trace of the lease that it waited for.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 import time
@@ -41,8 +42,11 @@ LOOKED_AT: Final = 20
 SAMPLED: Final = 0x01
 
 
+IDS: Final = ("traceId", "spanId", "parentSpanId")
+
+
 class FileExporter(SpanExporter):
-    """Appends spans to a file, one OTLP JSON object for each batch."""
+    """Appends spans to a file, one OTLP JSON object for each batch: a collector's `otlpjsonfile` receiver reads it."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -50,8 +54,22 @@ class FileExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write a batch."""
         with self._path.open("a") as file:
-            file.write(json.dumps(MessageToDict(encode_spans(spans))) + "\n")
+            file.write(json.dumps(_otlp(spans)) + "\n")
         return SpanExportResult.SUCCESS
+
+
+def _otlp(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
+    """Return a batch in OTLP's JSON: ids in hexadecimal, where protobuf's own JSON has base64, and enums as numbers.
+
+    See https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding (read on 19 November 2026).
+    """
+    batch: dict[str, Any] = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for resource in batch["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                for each in (span, *span.get("links", ())):
+                    each |= {name: base64.b64decode(each[name]).hex() for name in IDS if name in each}
+    return batch
 
 
 def parse(text: str | None) -> SpanContext | None:
