@@ -8,7 +8,7 @@ from leasehold.domain import commands as c
 from leasehold.domain import entries, names
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.outcomes import Planned
-from leasehold.domain.records import Draft
+from leasehold.domain.rules import Draft
 from leasehold.domain.rules import plans as rules
 from leasehold.requests import checks
 from leasehold.testing.asking import asking

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from leasehold.domain import keys
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.outcomes import Granted, Held, Queued
-from leasehold.domain.records import Draft, Missing
-from leasehold.domain.rules import waitgraph
+from leasehold.domain.rules import Draft, Missing, waitgraph
 from leasehold.domain.rules.waitgraph import LAST, WaitGraph, cycle_closed_by
 from leasehold.requests import checks
 from leasehold.testing.asking import asking

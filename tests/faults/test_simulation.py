@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from leasehold.domain import records
+from leasehold.domain import rules
 from leasehold.domain.rules import granting, leases, waiting
 from leasehold.engine import batch, engine, waiters
 from leasehold.testing.simulation import Failure, run
@@ -94,11 +94,11 @@ def test_an_early_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fence_that_does_not_grow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stale(self: records.Draft) -> int:
+    def stale(self: rules.Draft) -> int:
         self.fence += 1
         return self.fence - 1 - self.fence % 2
 
-    monkeypatch.setattr(records.Draft, "number", stale)
+    monkeypatch.setattr(rules.Draft, "number", stale)
     caught()
 
 

@@ -199,7 +199,7 @@ KEEPING = (
     ),
     Mutant(
         "a fence is given twice",
-        "domain/records.py",
+        "domain/rules/__init__.py",
         "        self.fence = number + 1\n",
         "        self.fence = number + number % 2\n",
         suite("fences"),

@@ -49,7 +49,7 @@ OURS = {
         *(".engine", ".engine.batch", ".engine.drivers", ".engine.drivers.thread", ".engine.engine", ".engine.pending"),
         *(".locks", ".locks.connect", ".locks.local", ".locks.planning", ".locks.sync"),
         *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command", ".requests.verbs"),
-        *(".stores", ".stores.cache", ".stores.codec", ".stores.sqlite"),
+        *(".stores", ".stores.cache", ".stores.sqlite"),
         *(f".stores.sqlite.{name}" for name in ("clock", "database", "event_rows", "files", "gate")),
         *(".stores.sqlite.meta", ".stores.sqlite.wal"),
     )

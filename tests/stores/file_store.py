@@ -9,11 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leasehold.domain.entries import EMPTY
-from leasehold.domain.records import apply, build, first_due
+from leasehold.domain.records import apply, build, first_due, pack, unpack, unpack_event
 from leasehold.errors import StoreError
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import entries_of
-from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.protocol import Store, Transaction
 
 if TYPE_CHECKING:

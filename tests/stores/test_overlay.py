@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 
 from leasehold.domain.entries import EMPTY, Drop, Put, Receipt, Ref
-from leasehold.domain.records import apply, build
+from leasehold.domain.records import apply, build, pack, unpack
 from leasehold.stores.cache import Overlay, entries_of
-from leasehold.stores.codec import pack, unpack
 
 A, B, C, D = "na", "nb", "nc", "nd"
 

@@ -1,7 +1,11 @@
-"""How a record changes, when an entry is due, and the draft in which a rule collects its changes. Pure.
+"""How a record changes, when an entry is due, and what stores write of an entry: a plain array. Pure.
 
 Records are never changed in place: a changed one shares everything but one entry with the record before, and readers of
 that one keep what they saw. C code copies (a dict, a tuple), because a popular resource may have a thousand waiters.
+
+An array is `[tag, *fields]`, nested nouns are nested arrays. Any JSON-like encoder accepts the result of `pack` (named
+tuples are arrays to all of them), and `unpack` rebuilds the exact types from the result of its decoder. A noun may get
+new fields at its end if they have defaults: rows written before that are still understood.
 """
 
 from __future__ import annotations
@@ -9,7 +13,26 @@ from __future__ import annotations
 from _operator import indexOf, itemgetter  # `operator` itself is one more file for a one-shot command to load
 
 from leasehold.domain.api_keys import Key
-from leasehold.domain.entries import EMPTY, Drop, Hold, PlanMark, PoolMembers, Put, Record, Ref, Waiter
+from leasehold.domain.entries import (
+    EMPTY,
+    Alternative,
+    Claim,
+    Drop,
+    End,
+    Hold,
+    LeaseRequest,
+    PlanMark,
+    PlanTerms,
+    Poll,
+    PoolMembers,
+    Presence,
+    Put,
+    Receipt,
+    Record,
+    Ref,
+    Request,
+    Waiter,
+)
 from leasehold.domain.events import Event
 from leasehold.domain.keys import number
 from leasehold.domain.nouns import new
@@ -18,17 +41,15 @@ from leasehold.domain.timestamps import FOREVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Final, TypeAlias, TypeVar
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, TypeAlias, TypeVar
 
-    from leasehold.domain.entries import Entry, LeaseRequest, Note
-    from leasehold.domain.leases import Lease
+    from leasehold.domain.entries import Entry, Note
 
     Records: TypeAlias = Mapping[str, Record]
     """The records loaded so far, by key."""
     T = TypeVar("T")
 
-NOTHING: Final[dict[str, Record]] = {}
 _id_of = itemgetter(0)
 _order_of = itemgetter(1)
 _WAITER_LETTER = "w"
@@ -210,126 +231,117 @@ def next_change(record: Record, now: int) -> int | None:
     return first if first < FOREVER else None
 
 
-# ---------------------------------------------------------------------------------- a draft of changes
-
-
 def resources_of(ask: LeaseRequest) -> tuple[str, ...]:
     """Return every resource that this request names, in any of its options."""
     return tuple([name for option in ask.options for name in option.resources])
 
 
-class Missing(Exception):
-    """The rule needs records that were not loaded."""
+# ------------------------------------------------------------------------------------ as plain arrays
 
-    def __init__(self, keys: tuple[str, ...]) -> None:
-        super().__init__(keys)
-        self.keys = keys
+TAGS: dict[type, str] = {
+    Hold: "h",
+    Waiter: "w",
+    End: "e",
+    Ref: "r",
+    Poll: "i",
+    PlanTerms: "a",
+    PlanMark: "m",
+    Session: "s",
+    Request: "q",
+    Presence: "p",
+    Receipt: "t",
+    Key: "k",
+    PoolMembers: "d",
+}
+
+_EVENT_SEQ = Event._fields.index("seq")
+_ASK_OPTIONS = LeaseRequest._fields.index("options")
+_ASK_TOKENS = LeaseRequest._fields.index("tokens")
+_HOLD_ASK = Hold._fields.index("ask")
+_WAITER_ASK = Waiter._fields.index("ask")
+_WAITER_SHOWN = Waiter._fields.index("shown")
+_WAITER_ORDER = Waiter._fields.index("order")
+_WISH_OPTIONS = Poll._fields.index("options")
+_PLAN_ASK = PlanTerms._fields.index("ask")
+_END_RESOURCES = End._fields.index("resources")
+_KEY_PREFIXES = Key._fields.index("prefixes")
 
 
-class Draft:
-    """Records as one rule has changed them, with the changes and events that lead there; the store commits them."""
+def pack(entry: Entry) -> list[object]:
+    """Return the entry as an array."""
+    return [TAGS[type(entry)], *entry]
 
-    __slots__ = (
-        "_loaded",
-        "_newer",
-        "changed",
-        "changes",
-        "dirty",
-        "engine",
-        "events",
-        "fence",
-        "now",
-        "opens_at",
-        "picked_up",
-        "to_wake",
+
+def unpack(packed: Sequence[Any]) -> Entry:
+    """Rebuild an entry that was packed."""
+    tag, *fields = packed
+    return _BUILDERS[tag](fields)
+
+
+def unpack_event(fields: Sequence[Any], seq: int) -> Event:
+    """Rebuild an event from the array of its fields; `seq` is its number."""
+    kind, at, space, resources, holder, session, lease, fence, detail = fields[:_EVENT_SEQ]
+    return Event(kind, at, space, tuple(resources), holder, session, lease, fence, detail, seq)
+
+
+def _tupled(value: Any) -> Any:  # noqa: ANN401 (any JSON value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _options(packed: Sequence[Any]) -> tuple[Alternative, ...]:
+    return tuple(
+        [Alternative(tuple(resources), tuple([Claim(*claim) for claim in claims])) for resources, claims in packed]
     )
 
-    def __init__(
-        self,
-        loaded: Records,
-        now: int,
-        fence: int,
-        engine: str,
-        opens_at: int = 0,
-        newer: dict[str, Record] = NOTHING,
-    ) -> None:
-        self._loaded: dict[str, Record] = loaded if isinstance(loaded, dict) else dict(loaded)
-        self._newer = newer
-        """Records as earlier commands of the batch have changed them."""
-        self.now = now
-        self.fence = fence
-        self.engine = engine
-        self.opens_at = opens_at
-        """No lease is granted before this time: the store may have lost leases that still count."""
-        self.changed: dict[str, Record] = {}
-        self.changes: dict[tuple[str, str], Put | Drop] = {}
-        """By record and entry: a later change of the same entry makes the earlier one moot."""
-        self.events: list[Event] = []
-        self.dirty: dict[str, None] = {}
-        """Nodes on which a hold or a waiter went, so that a waiter may be served; in order."""
-        self.picked_up: list[tuple[str, Lease]] = []
-        """Waiters of this very engine that this step granted a lease."""
-        self.to_wake: dict[str, None] = {}
-        """Other engines, a waiter of which left its queues: served, or not."""
 
-    def record(self, key: str) -> Record:
-        """Return the record as it is now; raises `Missing` if it was not loaded."""
-        found = self.changed.get(key)
-        if found is None:
-            found = self._newer.get(key)
-            if found is None:
-                found = self._loaded.get(key)
-                if found is None:
-                    raise Missing((key,))
-        return found
+def _ask(packed: Sequence[Any]) -> LeaseRequest:
+    fields = list(packed)
+    fields[_ASK_OPTIONS] = _options(fields[_ASK_OPTIONS])
+    fields[_ASK_TOKENS] = tuple(fields[_ASK_TOKENS])
+    return LeaseRequest(*fields)
 
-    def require(self, keys: list[str]) -> None:
-        """Raise `Missing` for all records among these that were not loaded, rather than for one at a time."""
-        known = (self.changed, self._newer, self._loaded)
-        missing = [key for key in keys if not any(key in each for each in known)]
-        if missing:
-            raise Missing(tuple(missing))
 
-    def number(self) -> int:
-        """Return the next number: a fence, or a place in the order of arrival."""
-        number = self.fence
-        self.fence = number + 1
-        return number
+def _hold(fields: list[Any]) -> Hold:
+    if fields[_HOLD_ASK] is not None:
+        fields[_HOLD_ASK] = _ask(fields[_HOLD_ASK])
+    return Hold(*fields)
 
-    def put(self, key: str, entry: Entry) -> None:
-        """Write an entry, replacing the one of the same id."""
-        self.changed[key] = put(self.record(key), entry)
-        # `new` saves half of the constructor's 150 ns, compiled; each grant and each wait puts two to four entries.
-        self.changes[key, entry.id] = new(Put, (key, entry))
 
-    def drop(self, key: str, id_: str) -> None:
-        """Remove exactly this entry."""
-        self.changed[key] = drop(self.record(key), id_)
-        gone = Drop(key, id_)
-        self.changes[gone] = gone  # it equals its own key in `changes`
+def _waiter(fields: list[Any]) -> Waiter:
+    fields[_WAITER_ORDER] = tuple(fields[_WAITER_ORDER])
+    if fields[_WAITER_ASK] is not None:
+        fields[_WAITER_ASK] = _ask(fields[_WAITER_ASK])
+    fields[_WAITER_SHOWN] = tuple(fields[_WAITER_SHOWN])
+    return Waiter(*fields)
 
-    def discard(self, key: str, id_: str) -> None:
-        """Remove this note if it is there; otherwise there is no change."""
-        if id_ in self.record(key).notes:
-            self.drop(key, id_)
 
-    def tell(self, kind: str, ask: LeaseRequest, lease: Hold | None = None, **detail: object) -> None:
-        """Add an event about a request or about the lease that it was granted."""
-        self.note(kind, ask, lease, detail)
+def _wish(fields: list[Any]) -> Poll:
+    fields[_WISH_OPTIONS] = _options(fields[_WISH_OPTIONS])
+    return Poll(*fields)
 
-    def note(self, kind: str, ask: LeaseRequest, lease: Hold | None, detail: dict[str, object]) -> None:
-        """Add an event whose details are in a dict already."""
-        options = ask.options
-        resources = options[0].resources if len(options) == 1 else resources_of(ask)
-        id_: str | None = None
-        fence = 0
-        if lease is not None:
-            id_ = lease.id
-            fence = lease.fence
-        if ask.principal is not None:
-            detail["principal"] = ask.principal
-            detail["key"] = ask.key
-        if ask.trace is not None:
-            detail["trace"] = ask.trace
-        told = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
-        self.events.append(Event(*told))
+
+def _plan(fields: list[Any]) -> PlanTerms:
+    fields[_PLAN_ASK] = _ask(fields[_PLAN_ASK])
+    return PlanTerms(*fields)
+
+
+def _key(fields: list[Any]) -> Key:
+    fields[_KEY_PREFIXES] = tuple(fields[_KEY_PREFIXES])
+    return Key(*fields)
+
+
+_BUILDERS: dict[str, Callable[[list[Any]], Entry]] = {
+    "h": _hold,
+    "w": _waiter,
+    "e": lambda fields: End(*fields[:_END_RESOURCES], *map(_tupled, fields[_END_RESOURCES:])),
+    "r": lambda fields: Ref(*fields),
+    "i": _wish,
+    "a": _plan,
+    "m": lambda fields: PlanMark(*fields),
+    "s": lambda fields: Session(*fields),
+    "q": lambda fields: Request(*fields),
+    "p": lambda fields: Presence(*fields),
+    "t": lambda fields: Receipt(*fields),
+    "k": _key,
+    "d": lambda fields: PoolMembers(*map(_tupled, fields)),
+}

@@ -6,7 +6,7 @@ from leasehold.domain import keys, names
 from leasehold.domain.api_keys import Key
 from leasehold.domain.entries import EXCLUSIVE, MODE_NAMES, PlanTerms, Poll, Ref
 from leasehold.domain.leases import Inspection, Waiting
-from leasehold.domain.records import Draft, Missing
+from leasehold.domain.rules import Draft, Missing
 from leasehold.domain.rules import plans as planned
 from leasehold.domain.rules.conflicts import concerns, load
 from leasehold.domain.rules.ending import lapse, terms

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Acquire
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 INTENT_LIFE: Final = 60 * SECOND
 """A polling agent's refused try counts as waiting this long."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import AddNote, Clear, Extend, Force, Steal
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 
 def force(draft: Draft, command: Force) -> Outcome:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import LeaseRequest, Waiter
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 COMPATIBLE: Final = frozenset(
     (a, b)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import Hold, LeaseRequest
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
     from leasehold.requests.calls import Authority
 
 REQUEST: Final = "request"

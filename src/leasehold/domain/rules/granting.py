@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 PICK_UP: Final = 2 * SECOND
 """A lease that another engine granted waits this long for its waiter's engine to pick it up."""

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.commands import AddKey, RevokeKey, RotateKey
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 
 def add(draft: Draft, command: AddKey) -> Outcome:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Proof, Release, Renew, ReportTrespass, Update
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
     from leasehold.requests.calls import Authority
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from leasehold.domain.entries import Alternative, Hold, LeaseRequest
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 
 _COVERING: Final = (*OWN_MODES, *NAMED_MODES)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from leasehold.domain.entries import Alternative
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
     from leasehold.domain.rules.deadlock import Need
     from leasehold.domain.rules.waitgraph import Rival
 

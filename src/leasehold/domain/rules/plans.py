@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Announce, EndPlan
     from leasehold.domain.entries import Claim, Hold, LeaseRequest, Record, Waiter
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 OVERLAPS_TOLD: Final = 100
 """A plan names at most this many overlaps."""

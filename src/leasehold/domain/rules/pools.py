@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.commands import DeclarePool
     from leasehold.domain.entries import Alternative, Hold, LeaseRequest, Record, Waiter
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 MEMBERS: Final = "members"
 """Id of the entry of which the node of a declared pool has one."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Reconsider
     from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 
 def reconsider(draft: Draft, command: Reconsider) -> Outcome:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import EndSession, Proof, RenewSession, StartSession
     from leasehold.domain.entries import Hold, LeaseRequest
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 
 def start(draft: Draft, command: StartSession) -> Outcome:

@@ -17,7 +17,7 @@ from leasehold.domain.timestamps import FOREVER, SECOND
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from leasehold.domain.entries import Hold, LeaseRequest, Waiter
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 BLOCKERS_TOLD = 8
 """A refusal names at most this many."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from leasehold.domain.entries import Alternative, Claim, LeaseRequest
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
     from leasehold.domain.rules.deadlock import Choice, Wait
 
 LAST = (FOREVER, FOREVER)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from leasehold.domain.commands import Beat, Cancel, Check, GiveUp, Sweep
     from leasehold.domain.entries import LeaseRequest, Waiter
     from leasehold.domain.outcomes import Outcome
-    from leasehold.domain.records import Draft
+    from leasehold.domain.rules import Draft
 
 CANCELLED_MEMORY = 24 * 3600 * SECOND
 """A cancelled request_id is kept this long, so that no delayed copy of it is granted."""

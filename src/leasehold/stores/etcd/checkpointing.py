@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold.stores.codec import pack
+from leasehold.domain.records import pack
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.due_index import Reminders
 from leasehold.stores.etcd.journal import NOTHING, mark_of

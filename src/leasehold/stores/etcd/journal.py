@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
-from leasehold.domain.records import build, due, first_due
+from leasehold.domain.records import build, due, first_due, unpack
 from leasehold.stores import quick_json
 from leasehold.stores.cache import Overlay, entries_of, laid_over
-from leasehold.stores.codec import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

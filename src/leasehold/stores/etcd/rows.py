@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
 from leasehold.domain.nouns import Noun
-from leasehold.domain.records import build
+from leasehold.domain.records import build, unpack, unpack_event
 from leasehold.errors import StoreUnsuitable
-from leasehold.stores.codec import unpack, unpack_event
 from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.quick_json import decode, encode
 

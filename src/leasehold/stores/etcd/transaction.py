@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY, Put, Receipt
-from leasehold.domain.records import apply
+from leasehold.domain.records import apply, pack
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
-from leasehold.stores.codec import pack
 from leasehold.stores.etcd import messages, reading, rows
 from leasehold.stores.etcd.checkpointing import Checkpoint
 from leasehold.stores.etcd.due_index import reminders_in

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from leasehold.domain.entries import EMPTY, Hold, Put
 from leasehold.domain.events import LOSS_KINDS
 from leasehold.domain.keys import home
-from leasehold.domain.records import build, due, grouped
+from leasehold.domain.records import build, due, grouped, pack, unpack, unpack_event
 from leasehold.stores.cache import is_new
-from leasehold.stores.codec import pack, unpack, unpack_event
 from leasehold.stores.quick_json import decode, encode, encode_lines, spellings
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ until another process writes. An acknowledged commit survives a power cut.
 from __future__ import annotations
 
 from leasehold.domain.entries import EMPTY, Hold, Put
-from leasehold.domain.records import build, due
+from leasehold.domain.records import build, due, pack, unpack
 from leasehold.errors import StoreError
 from leasehold.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import RECORDS, Cache
-from leasehold.stores.codec import pack, unpack
 
 # isort: split
 from leasehold.stores.sqlite.database import Database

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import apsw
 
-from leasehold.stores.codec import unpack_event
+from leasehold.domain.records import unpack_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

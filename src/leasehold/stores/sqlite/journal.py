@@ -13,9 +13,8 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.entries import Drop, Put
-from leasehold.domain.records import due
+from leasehold.domain.records import due, unpack
 from leasehold.stores.cache import Overlay
-from leasehold.stores.codec import unpack
 from leasehold.stores.sqlite import write
 from leasehold.stores.sqlite.event_rows import parts_in, write_events, write_parts
 

@@ -6,7 +6,7 @@ copied from the journal into rows of `event`.
 
 from __future__ import annotations
 
-from leasehold.stores.codec import TAGS
+from leasehold.domain.records import TAGS
 from leasehold.stores.quick_json import encode_whole
 from leasehold.stores.sqlite.event_rows import MOST, joined
 from leasehold.stores.sqlite.journal import DROPPED

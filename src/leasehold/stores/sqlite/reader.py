@@ -10,8 +10,7 @@ from _thread import allocate_lock
 
 import apsw
 
-from leasehold.domain.records import grouped
-from leasehold.stores.codec import unpack
+from leasehold.domain.records import grouped, unpack
 from leasehold.stores.sqlite import LOAD, event_rows, gathered
 from leasehold.stores.sqlite.database import abandon
 

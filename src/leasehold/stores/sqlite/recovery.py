@@ -5,10 +5,9 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.entries import Hold
-from leasehold.domain.records import due
+from leasehold.domain.records import due, pack, unpack
 from leasehold.domain.rules.reboot import after_reboot
 from leasehold.domain.sessions import Session
-from leasehold.stores.codec import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

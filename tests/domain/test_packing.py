@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leasehold.domain.entries import Hold, LeaseRequest, Ref
-from leasehold.stores.codec import pack, unpack
+from leasehold.domain.records import pack, unpack
 from tests.kit.samples import any_entry, ask, hold
 
 
