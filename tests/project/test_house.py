@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 PACKAGE = TESTS.parent / "src" / "leasehold"
@@ -16,7 +15,11 @@ FUNCTION_MOST = 45
 OTHER_TESTS = {"acceptance", "compiled", "faults", "fuzzing", "mutants", "project", "typed", "whole"}
 """Folders of tests that concern no single room."""
 REFUSED_NAMES = {"manager", "utils", "helpers", "base", "common"}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 
 
 def calls_of(tree: ast.AST, function: str) -> list[ast.Call]:
@@ -29,13 +32,13 @@ def test_no_file_is_long() -> None:
     assert {name: count for name, count in lines.items() if count > LINES_MOST} == {}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_no_function_is_long(name: str) -> None:
-    for node in ast.walk(TREES[name]):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
-            assert length <= FUNCTION_MOST, f"{name}:{node.lineno} {node.name} has {length} lines"
+def test_no_function_is_long() -> None:
+    for name, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+                assert length <= FUNCTION_MOST, f"{name}:{node.lineno} {node.name} has {length} lines"
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
@@ -43,13 +46,13 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 
 def test_no_attribute_is_looked_for() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         assert not calls_of(tree, "hasattr"), name
         assert all(len(call.args) == 2 for call in calls_of(tree, "getattr")), name
 
 
 def test_only_the_engine_extends_its_requests() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not name.startswith("engine/"):
                 bases = {base.id for base in node.bases if isinstance(base, ast.Name)}

@@ -27,7 +27,7 @@ URL = f"etcd://ada:{SECRET}@host:2379?password={SECRET}"
 
 
 def kinds() -> list[Any]:
-    """Every named tuple of the package, once."""
+    """Every named tuple of the package that has a field for a secret, once."""
     found: dict[str, Any] = {}
     for module in pkgutil.walk_packages(leasehold.__path__, "leasehold."):
         if "__main__" not in module.name and "testing.conformance" not in module.name:
@@ -35,14 +35,14 @@ def kinds() -> list[Any]:
                 if kind.__module__ == module.name and hasattr(kind, "_fields"):
                     found[f"{module.name}.{name}"] = kind
     may_leak = SECRETS | {"url"}
-    return [pytest.param(kind, id=name) for name, kind in found.items() if may_leak & {*kind._fields}]
+    return [kind for kind in found.values() if may_leak & {*kind._fields}]
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_no_repr_shows_a_secret(kind: Any) -> None:  # noqa: ANN401 (any named tuple)
+def test_no_repr_shows_a_secret() -> None:
     hidden = {"url": URL, **dict.fromkeys(SECRETS, SECRET), "headers": (SECRET,), "tokens": (SECRET,)}
-    made = kind(*(hidden.get(field, "") for field in kind._fields))
-    assert SECRET not in repr(made)
+    made = [kind(*(hidden.get(field, "") for field in kind._fields)) for kind in kinds()]
+    assert len(made) > 20
+    assert [each for each in map(repr, made) if SECRET in each] == []
 
 
 def test_where_the_locks_live_is_shown_without_its_password() -> None:
