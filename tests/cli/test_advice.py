@@ -29,47 +29,47 @@ def suggested(done: Done, before: str) -> list[str]:
 
 
 def test_of_several_names_only_those_that_are_yours_are_to_be_released(shell: Shell) -> None:
-    shell.run("acquire", "b")
-    refused = shell.run("acquire", "a", "b")
+    shell.call("acquire", "b")
+    refused = shell.call("acquire", "a", "b")
     assert refused.code == 4
     assert suggested(refused, "or release it first") == ["release", "b"]
-    assert shell.run("acquire", "a", "b", "--mode", "shared").code == 4
-    assert shell.run("release", "b").code == 0
-    assert shell.run("acquire", "a", "b").code == 0
+    assert shell.call("acquire", "a", "b", "--mode", "shared").code == 4
+    assert shell.call("release", "b").code == 0
+    assert shell.call("acquire", "a", "b").code == 0
 
 
 def test_what_covers_the_name_is_told_by_its_own_name(shell: Shell) -> None:
-    shell.run("acquire", "path:src")
-    refused = shell.run("acquire", "path:src/a.py")
+    shell.call("acquire", "path:src")
+    refused = shell.call("acquire", "path:src/a.py")
     assert refused.code == 4
     assert "what is in the way is yours since 20" in refused.err
     assert "go on under path:src if that is enough, or release it first" in refused.err
-    assert shell.run(*suggested(refused, "or release it first")).code == 0
-    assert shell.run("acquire", "path:src/a.py").code == 0
+    assert shell.call(*suggested(refused, "or release it first")).code == 0
+    assert shell.call("acquire", "path:src/a.py").code == 0
 
 
 def test_who_is_in_its_own_way_beside_others_is_told_to_give_that_back_first(shell: Shell) -> None:
-    shell.run("acquire", "issue:1")
-    shell.run("acquire", "issue:2", holder="bob")
-    refused = shell.run("acquire", "repo:all")
+    shell.call("acquire", "issue:1")
+    shell.call("acquire", "issue:2", holder="bob")
+    refused = shell.call("acquire", "repo:all")
     assert refused.code == 4
     assert suggested(refused, "release that first") == ["release", "issue:1"]
     assert suggested(refused, "Then wait for the rest") == ["acquire", "repo:all", "--wait", "10m"]
 
 
 def test_what_is_quarantined_is_looked_up_by_its_own_name(shell: Shell) -> None:
-    shell.run("acquire", "b", "--on-expiry", "quarantine")
-    shell.run("force-release", "b", "--reason", "gone", holder="ops")
-    refused = shell.run("acquire", "a", "b", holder="bob")
+    shell.call("acquire", "b", "--on-expiry", "quarantine")
+    shell.call("force-release", "b", "--reason", "gone", holder="ops")
+    refused = shell.call("acquire", "a", "b", holder="bob")
     assert refused.code == 4
     assert suggested(refused, "and see what happened") == ["history", "b"]
 
 
 @pytest.mark.parametrize(("taken", "said"), [("--shared", "a shared lease"), ("--slots 2", "one of its slots")])
 def test_a_reader_that_wants_to_write_is_not_told_to_go_on(shell: Shell, taken: str, said: str) -> None:
-    shell.run("acquire", "x", *taken.split())
+    shell.call("acquire", "x", *taken.split())
     for more in ("", "--wait 10m", "--reentrant"):
-        refused = shell.run("acquire", "x", *more.split())
+        refused = shell.call("acquire", "x", *more.split())
         assert f"but only as {said}" in refused.err
         assert "go on" not in refused.err
         assert suggested(refused, "before you ask for more") == ["release", "x"]
@@ -78,13 +78,13 @@ def test_a_reader_that_wants_to_write_is_not_told_to_go_on(shell: Shell, taken: 
 
 
 def test_a_program_that_is_in_its_own_way_is_not_told_to_wait(shell: Shell) -> None:
-    shell.run("acquire", "path:src")
+    shell.call("acquire", "path:src")
     for wait in ("0", "20ms"):
         told = shell.json("acquire", "path:src/a.py", "--wait", wait)["error"]
         assert told["message"].startswith("path:src/a.py is yours since 20")
         assert told["message"].endswith("as path:src; go on under that if it covers what you need, or release it first")
         assert told["holders"][0]["resource"] == "path:src"
-    shell.run("acquire", "issue:2", holder="bob")
+    shell.call("acquire", "issue:2", holder="bob")
     told = shell.json("acquire", "repo:all")["error"]["message"]
     assert told == "repo:all is held by you, as path:src, and by others: release that before you wait for the rest"
     assert "wait for it" in shell.json("acquire", "path:src", holder="eve")["error"]["message"]
@@ -104,7 +104,7 @@ def test_who_may_not_look_is_not_told_that_nobody_holds_it(shell: Shell, tmp_pat
             told = shell.json(*words, env=elsewhere)["error"]
             assert told["code"] == "not_allowed", words
             assert told["message"] == "this key is for the space team, not for default"
-            assert shell.run(*words, env=elsewhere).code == 8
+            assert shell.call(*words, env=elsewhere).code == 8
         assert shell.json("release", "l1-" + "0" * 32, env=unknown)["error"]["code"] == "unauthenticated"
 
 
@@ -113,19 +113,19 @@ def test_what_a_key_is_not_for_is_nobodys_lease(shell: Shell, tmp_path: Path) ->
     viewer = create_key(tmp_path, "viewer")
     with serving(tmp_path) as server:
         env = {"LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": viewer}
-        refused = shell.run("acquire", "a", env=env)
+        refused = shell.call("acquire", "a", env=env)
         assert refused.code == 8
         assert suggested(refused, "see what your key allows (docs/how-to/server.md#not-allowed)") == ["doctor"]
         page = (ROOT / "docs" / "how-to" / "server.md").read_text()
         assert "### Not allowed" in page
         assert "it takes another key" in page, "the page answers what was said"
-        assert "a viewer may not list keys; it takes another key" in shell.run("keys", "list", env=env).err
-        assert "a viewer may not start a session;" in shell.run("session", "start", env=env).err
+        assert "a viewer may not list keys; it takes another key" in shell.call("keys", "list", env=env).err
+        assert "a viewer may not start a session;" in shell.call("session", "start", env=env).err
 
 
 def test_a_run_that_is_not_there_points_to_the_runs_of_its_own_project(shell: Shell) -> None:
     words = ("workflow", "get", "wf-01KSH0Y9W0Q3V4M8E5T6R7D8C9", "--org", "acme", "--project", "app")
-    refused = shell.run(*words)
+    refused = shell.call(*words)
     assert refused.code == 3
     assert suggested(refused, "see which runs there are") == ["workflow", "list", "--org", "acme", "--project", "app"]
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_not_there_points_to_the_runs_of_its_own_project(shell: Sh
 )
 def test_two_options_that_contradict_each_other_are_refused(shell: Shell, words: tuple[str, ...], field: str) -> None:
     at = words.index("--") if "--" in words else len(words)
-    done = shell.run(*words[:at], "--json", *words[at:])
+    done = shell.call(*words[:at], "--json", *words[at:])
     assert done.code == 2
     assert (done.lines[-1]["error"]["code"], done.lines[-1]["error"]["field"]) == ("invalid", field)
     assert not shell.holders("a")
@@ -172,28 +172,28 @@ def test_nobody_takes_something_where_others_do_not_look(shell: Shell) -> None:
     os.chown(git, 1, 1) if os.geteuid() == 0 else git.chmod(stat.S_IRUSR | stat.S_IXUSR)
     taking = (("acquire", "a"), ("acquire", "d", "--json"), ("lock", "acquire", "b"), ("run", "c", "--", "true"))
     for words in (*taking, ("list",), ("workflow", "list"), ("session", "start")):
-        done = shell.run(*words)
+        done = shell.call(*words)
         assert done.code != 0, words
         assert f"{shell.home}/.git belongs to another user" in done.out + done.err, words
         assert "Set url in leasehold.toml" in done.out + done.err, words
 
 
 def test_the_time_that_is_left_is_told_as_people_say_it(shell: Shell) -> None:
-    shell.run("acquire", "a", "--ttl", "30m")
+    shell.call("acquire", "a", "--ttl", "30m")
     told = shell.json("acquire", "a", holder="bob")["error"]["message"]
     left = told.partition("for another ")[2].partition(" at most")[0]
     assert left == "30m" or ("." not in left and left.endswith("s"))
 
 
 def test_a_lease_that_a_session_renews_is_told_without_an_end(shell: Shell, tmp_path: Path) -> None:
-    credential = shell.run("session", "start", "--ttl", "10m", holder="bob").out.partition("=")[2].strip()
-    assert shell.run("acquire", "path:a", holder="bob", env={"LEASEHOLD_SESSION": credential}).code == 0
+    credential = shell.call("session", "start", "--ttl", "10m", holder="bob").out.partition("=")[2].strip()
+    assert shell.call("acquire", "path:a", holder="bob", env={"LEASEHOLD_SESSION": credential}).code == 0
     told = shell.json("acquire", "path:a")["error"]
     assert told["message"].startswith("path:a is held by bob, renewed while its session lives; ")
     assert told["retry_after_seconds"] == 30
     assert [each["session"] for each in told["holders"]] == [credential.partition(".")[0]]
-    assert "released: renewed while its session lives\n" in shell.run("acquire", "path:a").err
-    assert "    renewed while its session lives  lease " in shell.run("guard", "a", "--policy", "require").err
+    assert "released: renewed while its session lives\n" in shell.call("acquire", "path:a").err
+    assert "    renewed while its session lives  lease " in shell.call("guard", "a", "--policy", "require").err
     elsewhere = {"XDG_STATE_HOME": str(tmp_path / "other"), "LEASEHOLD_URL": f"sqlite://{shell.database}"}
-    refused = shell.run("release", "path:a", env=elsewhere)
+    refused = shell.call("release", "path:a", env=elsewhere)
     assert "path:a is held by bob, renewed while its session lives, and " in refused.err

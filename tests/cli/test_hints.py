@@ -33,14 +33,14 @@ def test_a_plain_name_of_a_file_is_taken_as_it_is_with_a_hint(
 ) -> None:
     (shell.home / "src" / "sub").mkdir(parents=True)
     (shell.home / "a.py").touch()
-    done = shell.run(*words)
+    done = shell.call(*words)
     assert done.code == 0
     assert "path:" not in done.out or words[-1].startswith("path:") or words[1].startswith("path:")
     hints = re.findall(r"^Hint: .*\n  (leasehold .*)$", done.err, re.MULTILINE)
     assert hints == ([] if command is None else [command])
     if words[0] == "acquire":
-        assert shell.run("release", words[1]).code == 0
-    told = shell.run(*words[:1], *words[1:2], "--json", *words[2:]).lines[-1]
+        assert shell.call("release", words[1]).code == 0
+    told = shell.call(*words[:1], *words[1:2], "--json", *words[2:]).lines[-1]
     assert [each["command"] for each in told.get("hints", [])] == hints
     assert told["ok"] is True
 
@@ -60,34 +60,34 @@ def test_the_hint_counts_from_the_root_of_the_repository(shell: Shell) -> None:
 
 
 def test_list_tells_spaces_apart(shell: Shell) -> None:
-    shell.run("acquire", "x", "--space", "one")
-    shell.run("acquire", "x", "--space", "two")
-    listed = shell.run("list", "--all-spaces").out.splitlines()
+    shell.call("acquire", "x", "--space", "one")
+    shell.call("acquire", "x", "--space", "two")
+    listed = shell.call("list", "--all-spaces").out.splitlines()
     assert listed[0].split()[:2] == ["SPACE", "RESOURCE"]
     assert [line.split()[:2] for line in listed[1:]] == [["one", "x"], ["two", "x"]]
     assert [" (you) " in line for line in listed[1:]] == [True, True]
-    mine = shell.run("list", "--all-spaces", "--mine", "--json", holder="bob").said["data"]["leases"]
+    mine = shell.call("list", "--all-spaces", "--mine", "--json", holder="bob").said["data"]["leases"]
     assert [each["yours"] for each in mine] == []
-    assert shell.run("list", "--space", "one").out.splitlines()[0].split()[0] == "RESOURCE"
+    assert shell.call("list", "--space", "one").out.splitlines()[0].split()[0] == "RESOURCE"
 
 
 def test_list_of_one_space_says_that_others_have_leases(shell: Shell) -> None:
     for space in ("one", "one-more"):
-        shell.run("acquire", "x", "y", "--space", space)
-        shell.run("acquire", "z", "--space", space, holder="bob")
-    done = shell.run("list")
+        shell.call("acquire", "x", "y", "--space", space)
+        shell.call("acquire", "z", "--space", space, holder="bob")
+    done = shell.call("list")
     assert done.out == "No live leases.\n"
     assert done.err == "Hint: 4 leases in 2 other spaces not shown:\n  leasehold list --all-spaces\n"
-    told = shell.run("list", "--space", "one", "--mine", "--json").said
+    told = shell.call("list", "--space", "one", "--mine", "--json").said
     assert len(told["data"]["leases"]) == 1
     assert told["hints"] == [
         {"message": "1 lease in 1 other space not shown", "command": "leasehold list --all-spaces"}
     ]
-    assert "hints" not in shell.run("list", "--all-spaces", "--json").said
+    assert "hints" not in shell.call("list", "--all-spaces", "--json").said
 
 
 def test_two_different_spaces_are_refused(shell: Shell) -> None:
-    done = shell.run("list", "--all-spaces", "--space", "one", "--json")
+    done = shell.call("list", "--all-spaces", "--space", "one", "--json")
     assert done.code == 2
     error: dict[str, Any] = done.said["error"]
     assert (error["code"], error["field"]) == ("invalid", "space")
@@ -152,9 +152,9 @@ def test_help_wraps_between_words_only(shell: Shell, width: int) -> None:
 
 def test_a_command_says_how_long_it_goes_on_while_nobody_answers(shell: Shell) -> None:
     nobody = ("--url", "http://127.0.0.1:1")
-    done = shell.run("list", *nobody, "--connect-timeout", "200ms")
+    done = shell.call("list", *nobody, "--connect-timeout", "200ms")
     assert done.code == 9
     assert done.err.startswith("Failed: no answer from the server within 0.2 s: 127.0.0.1:1: ")
-    wrong = shell.run("list", *nobody, "--connect-timeout", "soon")
+    wrong = shell.call("list", *nobody, "--connect-timeout", "soon")
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.err.startswith("leasehold list: connect_timeout: 'soon' is not a duration")

@@ -30,31 +30,31 @@ def store(request: pytest.FixtureRequest, shell: Shell, tmp_path: Path) -> dict[
 
 
 def test_the_documented_words_and_answers(shell: Shell, store: dict[str, str]) -> None:
-    taken = shell.run("lock", "acquire", "--resource", ID, "--ttl", "30m", env=store)
+    taken = shell.call("lock", "acquire", "--resource", ID, "--ttl", "30m", env=store)
     assert taken.code == 0
     assert re.fullmatch(
         rf"Lock acquired\n  Resource: {ID}\n  Expires: \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", taken.out
     )
-    refused = shell.run("lock", "acquire", "--resource", ID, "--ttl", "30m", holder="bob", env=store)
+    refused = shell.call("lock", "acquire", "--resource", ID, "--ttl", "30m", holder="bob", env=store)
     assert refused.code == 4
     assert refused.out == ""
     assert re.fullmatch(rf"Error: Lock conflict\n  Resource: {ID}\n  Owner: ada\n  Expires: .* UTC\n", refused.err)
-    shown = shell.run("lock", "status", env=store)
+    shown = shell.call("lock", "status", env=store)
     assert re.fullmatch(rf"Active Locks:\n  {ID}  ada  expires in (30m|29m)\n", shown.out)
-    assert shell.run("lock", "renew", "--resource", ID, "--ttl", "1h", env=store).out.startswith("Lock renewed\n")
-    assert shell.run("lock", "release", "--resource", ID, env=store).out == f"Lock released\n  Resource: {ID}\n"
-    assert shell.run("lock", "status", env=store).out == "No active locks\n"
+    assert shell.call("lock", "renew", "--resource", ID, "--ttl", "1h", env=store).out.startswith("Lock renewed\n")
+    assert shell.call("lock", "release", "--resource", ID, env=store).out == f"Lock released\n  Resource: {ID}\n"
+    assert shell.call("lock", "status", env=store).out == "No active locks\n"
 
 
 def test_a_conflict_names_what_is_in_the_way_and_for_what_work(shell: Shell) -> None:
-    shell.run("acquire", "path:src/auth.rs", "--name", "fix login", holder="bob")
-    refused = shell.run("lock", "acquire", "--resource", "path:src")
+    shell.call("acquire", "path:src/auth.rs", "--name", "fix login", holder="bob")
+    refused = shell.call("lock", "acquire", "--resource", "path:src")
     assert refused.code == 4
     assert refused.err.startswith("Error: Lock conflict\n  Resource: path:src\n  Owner: bob\n  Expires: ")
     assert refused.err.endswith(" UTC\n  Held as: path:src/auth.rs\n  Work: fix login\n")
-    own = shell.run("lock", "acquire", "--resource", "path:src", holder="bob")
+    own = shell.call("lock", "acquire", "--resource", "path:src", holder="bob")
     assert "  Held as: path:src/auth.rs\n  Yours: go on under that if it is enough, or release it first\n" in own.err
-    error = shell.run("lock", "acquire", "path:src", "--json").said["error"]
+    error = shell.call("lock", "acquire", "path:src", "--json").said["error"]
     said = "Lock on path:src is held by bob, as path:src/auth.rs, for fix login (expires in "
     assert error["message"].startswith(said)
     assert (error["code"], error["resource"], error["lock"]["resource"]) == ("conflict", "path:src", "path:src/auth.rs")
@@ -93,14 +93,14 @@ def test_the_real_words_and_the_envelope(shell: Shell, store: dict[str, str]) ->
     assert before * 1_000 + 3_590_000 < lock["expires_unix_ms"] < time.time() * 1_000 + 3_610_000
     assert {name: said["data"][name] for name in lock} == lock, "side by side, as the program prints it"
     assert said["data"]["ttl_seconds"] == 3600
-    done = shell.run("lock", "acquire", "path:src", "--json", holder="bob", env=store)
+    done = shell.call("lock", "acquire", "path:src", "--json", holder="bob", env=store)
     assert done.code == 4
     assert done.said["ok"] is False
     assert done.said["error"]["code"] == "conflict"
     assert re.fullmatch(
         r"Lock on path:src is held by ada, as path:src/api\.rs \(expires in \d+s\)", done.said["error"]["message"]
     )
-    same = shell.run("lock", "acquire", "path:src/api.rs", "--json", holder="bob", env=store).said["error"]
+    same = shell.call("lock", "acquire", "path:src/api.rs", "--json", holder="bob", env=store).said["error"]
     assert re.fullmatch(r"Lock on path:src/api\.rs is held by ada \(expires in \d+s\)", same["message"]), "as there"
     told = shell.json("lock", "status", env=store)["data"]
     assert [(each["resource"], each["owner"]) for each in told["locks"]] == [("path:src/api.rs", "ada")]
@@ -119,16 +119,16 @@ def test_acquiring_again_keeps_the_fence(shell: Shell) -> None:
 
 
 def test_renew_acquires_what_is_missing_and_leaves_what_is_not_ours(shell: Shell) -> None:
-    assert shell.run("lock", "renew", ID).code == 0
-    refused = shell.run("lock", "renew", ID, "--json", holder="bob")
+    assert shell.call("lock", "renew", ID).code == 0
+    refused = shell.call("lock", "renew", ID, "--json", holder="bob")
     assert refused.code == 4
     assert refused.said["error"]["message"] == f"Cannot renew lock on {ID} - owned by ada"
 
 
 def test_release_of_what_is_missing_is_fine_and_of_what_is_not_ours_is_not(shell: Shell) -> None:
     assert shell.json("lock", "release", ID)["data"] == {"resource": ID, "released": False}
-    shell.run("lock", "acquire", ID)
-    refused = shell.run("lock", "release", ID, "--json", holder="bob")
+    shell.call("lock", "acquire", ID)
+    refused = shell.call("lock", "release", ID, "--json", holder="bob")
     assert refused.code == 4
     assert refused.said["error"]["message"] == f"Cannot release lock on {ID} - owned by ada"
     assert shell.holders(ID) == ["ada"]
@@ -136,14 +136,14 @@ def test_release_of_what_is_missing_is_fine_and_of_what_is_not_ours_is_not(shell
 
 
 def test_release_from_another_home_of_the_same_holder(shell: Shell) -> None:
-    shell.run("lock", "acquire", ID)
+    shell.call("lock", "acquire", ID)
     url = {"LEASEHOLD_URL": f"sqlite://{shell.database}", "XDG_STATE_HOME": str(shell.home / "elsewhere")}
     assert shell.json("lock", "release", ID, env=url)["data"]["released"] is True
     assert shell.holders(ID) == []
 
 
 def test_gc_removes_what_has_expired_and_keeps_fences(shell: Shell, store: dict[str, str]) -> None:
-    shell.run("lock", "acquire", "issue:other", env=store)
+    shell.call("lock", "acquire", "issue:other", env=store)
     first = shell.json("lock", "acquire", ID, "--ttl", "10ms", env=store)["data"]
     until(lambda: shell.json("lock", "status", env=store)["data"]["total"] == 1)
     gone = shell.json("lock", "gc", env=store)["data"]
@@ -161,7 +161,7 @@ def test_gc_removes_what_has_expired_and_keeps_fences(shell: Shell, store: dict[
     ],
 )
 def test_what_is_wrong_is_named(shell: Shell, words: tuple[str, ...], field: str) -> None:
-    done = shell.run("lock", *words, "--json")
+    done = shell.call("lock", *words, "--json")
     assert done.code == 2
     assert done.said["error"]["field"] == field
 
@@ -214,13 +214,13 @@ def test_locks_of_grite_are_shown_respected_and_left_alone(shell: Shell) -> None
     before = git("for-each-ref", cwd=shell.home)
     told = shell.json("lock", "status")["data"]
     assert [(each["resource"], each["kept_by"]) for each in told["locks"]] == [("path:src", "grite")]
-    refused = shell.run("lock", "acquire", "path:src/auth.rs", "--json")
+    refused = shell.call("lock", "acquire", "path:src/auth.rs", "--json")
     assert refused.code == 4
     assert refused.said["error"]["lock"]["owner"] == "64d15a2c383e2161772f9cea23e87222"
-    assert shell.run("lock", "release", "path:src").code == 4
-    assert shell.run("lock", "acquire", "issue:1").code == 0, "it has expired"
-    assert shell.run("lock", "acquire", "path:docs").code == 0
-    shell.run("lock", "gc")
+    assert shell.call("lock", "release", "path:src").code == 4
+    assert shell.call("lock", "acquire", "issue:1").code == 0, "it has expired"
+    assert shell.call("lock", "acquire", "path:docs").code == 0
+    shell.call("lock", "gc")
     assert git("for-each-ref", cwd=shell.home) == before
 
 
@@ -238,11 +238,11 @@ def test_a_lock_of_grite_that_cannot_be_read_stops_nobody(shell: Shell, told: st
     git("init", "-q", str(shell.home))
     grite_ref(shell.home, told)
     assert shell.json("lock", "status")["data"]["locks"] == []
-    assert shell.run("lock", "acquire", "issue:1").code == 0
+    assert shell.call("lock", "acquire", "issue:1").code == 0
 
 
 def test_locks_of_grite_that_clash_with_ours_are_told(shell: Shell) -> None:
-    shell.run("lock", "acquire", "path:src/a.rs")
+    shell.call("lock", "acquire", "path:src/a.rs")
     git("init", "-q", str(shell.home))
     env = {"LEASEHOLD_URL": f"sqlite://{shell.database}"}
     grite_lock(shell.home, "path:src", "64d15a2c", 600)

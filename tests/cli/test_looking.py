@@ -58,7 +58,7 @@ def test_wait_ends_when_the_resource_is_free_and_takes_nothing(shell: Shell) -> 
 
 def test_inspect_shows_session_and_trace(shell: Shell) -> None:
     session = shell.call("session", "start", "--json").said["data"]["credential"]
-    shell.run(
+    shell.call(
         "acquire", "x", env={"LEASEHOLD_SESSION": session, "TRACEPARENT": "00-" + "a" * 32 + "-" + "1" * 16 + "-01"}
     )
     seen = shell.call("inspect", "x").out
@@ -125,7 +125,7 @@ def test_history_tells_who_was_forced_and_which_cycle_it_was(shell: Shell) -> No
 
 def test_history_tells_who_opened_what_was_closed_and_behind_whom_a_waiter_was(shell: Shell) -> None:
     shell.call("acquire", "a", "--on-expiry", "quarantine")
-    assert shell.run("acquire", "a", holder="bob").code == 4
+    assert shell.call("acquire", "a", holder="bob").code == 4
     shell.call("force-release", "a", "--reason", "enough", "--by", "ops")
     shell.call("clear", "a", "--reason", "looked at it", "--by", "eve")
     lines = {line.split()[2]: line for line in shell.call("history").out.splitlines()[1:]}
@@ -155,7 +155,7 @@ def test_the_doctor_is_content_or_says_what_is_wrong(shell: Shell) -> None:
 def test_a_store_that_cannot_be_reached_is_another_exit_code(shell: Shell) -> None:
     env = {"LEASEHOLD_URL": "sqlite:///proc/nowhere/locks.db"}
     for words in (["acquire", "x"], ["list"], ["release", "x"], ["run", "x", "--", "true"]):
-        done = shell.call(*words, env=env) if words[0] != "run" else shell.run(*words, env=env)
+        done = shell.call(*words, env=env)
         assert done.code == 9, done
         assert done.err.startswith("Failed: ")
         assert "Next: see what is wrong:\n  leasehold doctor" in done.err
@@ -195,10 +195,10 @@ def test_spaces_are_kept_apart(shell: Shell) -> None:
 
 def test_settings_come_from_the_projects_file(shell: Shell) -> None:
     (shell.home / "leasehold.toml").write_text('url = "sqlite:locks.db"\nholder = "from-file"\nttl = "7m"\n')
-    lease = shell.run("acquire", "x", "--json", holder=None).said["data"]["lease"]
+    lease = shell.call("acquire", "x", "--json", holder=None).said["data"]["lease"]
     assert (lease["holder"], lease["ttl_seconds"]) == ("from-file", 420)
     assert (shell.home / "locks.db").exists()
-    assert shell.run("release", "x", holder=None).code == 0
+    assert shell.call("release", "x", holder=None).code == 0
 
 
 # ------------------------------------------------------------------------------------ sessions, admins
@@ -282,7 +282,7 @@ def test_clearing_opens_what_was_closed(shell: Shell) -> None:
 
 
 def test_a_kind_of_event_that_there_is_not_is_refused(shell: Shell) -> None:
-    done = shell.run("history", "--kind", "grented")
+    done = shell.call("history", "--kind", "grented")
     assert (done.code, done.out) == (2, "")
     assert "there is no kind of event 'grented'; there are granted, queued, " in done.err
 
@@ -299,11 +299,11 @@ def test_a_new_session_replaces_one_that_is_lost(shell: Shell) -> None:
     credential = shell.json("session", "start")["data"]["credential"]
     mine = {"LEASEHOLD_SESSION": credential}
     begin = ["Next: begin a session:", "  leasehold session start"]
-    wrong = shell.run("acquire", "x", env={"LEASEHOLD_SESSION": f"{credential[:-1]}!"})
+    wrong = shell.call("acquire", "x", env={"LEASEHOLD_SESSION": f"{credential[:-1]}!"})
     assert (wrong.code, wrong.err.splitlines()[-2:]) == (8, begin)
-    assert shell.run("session", "end", env=mine).code == 0
-    gone = shell.run("acquire", "x", env=mine)
+    assert shell.call("session", "end", env=mine).code == 0
+    gone = shell.call("acquire", "x", env=mine)
     assert (gone.code, gone.err.splitlines()[-2:]) == (7, begin)
-    lost = shell.run("session", "heartbeat", env=mine)
+    lost = shell.call("session", "heartbeat", env=mine)
     assert lost.code == 7
     assert lost.err.startswith("Lost: the session is gone (")

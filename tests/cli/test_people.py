@@ -38,32 +38,32 @@ def allow(shell: Shell, *verbs: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_agent_is_refused_what_is_for_people(shell: Shell, verb: str) -> None:
-    shell.run("acquire", "x", "--on-expiry", "quarantine", holder="bob")
+    shell.call("acquire", "x", "--on-expiry", "quarantine", holder="bob")
     if verb == "clear":
-        assert shell.run("force-release", "x", "--reason", "gone", holder="ops").code == 0
+        assert shell.call("force-release", "x", "--reason", "gone", holder="ops").code == 0
     for holder in ("ada", None):
-        refused = shell.run(*VERBS[verb], holder=holder, env=AGENT)
+        refused = shell.call(*VERBS[verb], holder=holder, env=AGENT)
         assert refused.code == 8
         assert f"{verb} is for people" in refused.err
         assert "Next:" not in refused.err
     seen = shell.inspect("x")
     assert seen.closed if verb == "clear" else [lease.holder for lease in seen.leases] == ["bob"]
-    assert shell.run(*VERBS[verb], holder="ops").code == 0
+    assert shell.call(*VERBS[verb], holder="ops").code == 0
 
 
 def test_an_agent_is_refused_to_end_anothers_session_unless_it_may_force_a_release(shell: Shell) -> None:
     """What a `leasehold run` holds ends with its session."""
     session = shell.json("session", "start", holder="bob")["data"]["session"]["id"]
-    refused = shell.run("session", "end", session, "--by", "ada", env=AGENT)
+    refused = shell.call("session", "end", session, "--by", "ada", env=AGENT)
     assert refused.code == 8
     assert "to end another's session is for people" in refused.err
-    assert session in shell.run("session", "list").out
+    assert session in shell.call("session", "list").out
     allow(shell, "force-release")
-    assert shell.run("session", "end", session, "--by", "ada", env=AGENT).code == 0
+    assert shell.call("session", "end", session, "--by", "ada", env=AGENT).code == 0
 
 
 def test_an_agent_that_clears_its_environment_is_refused_too(shell: Shell) -> None:
-    shell.run("acquire", "x", holder="bob")
+    shell.call("acquire", "x", holder="bob")
     env = shell.with_command(shell.env(None))
     shutil.copy("/bin/bash", shell.home / "bin" / "claude")
     given = " ".join(f'{name}="{env[name]}"' for name in ("PATH", "HOME", "PYTHONPATH", "XDG_STATE_HOME"))
@@ -75,21 +75,21 @@ def test_an_agent_that_clears_its_environment_is_refused_too(shell: Shell) -> No
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_users_own_configuration_may_allow_it_and_a_checkouts_may_not(shell: Shell, verb: str) -> None:
-    shell.run("acquire", "x", "--on-expiry", "quarantine", holder="bob")
+    shell.call("acquire", "x", "--on-expiry", "quarantine", holder="bob")
     if verb == "clear":
-        shell.run("force-release", "x", "--reason", "gone", holder="ops")
+        shell.call("force-release", "x", "--reason", "gone", holder="ops")
     (shell.home / "leasehold.toml").write_text(f"[people]\nagents_may = ['{verb}']\n")
-    refused = shell.run(*VERBS[verb], env=AGENT)
+    refused = shell.call(*VERBS[verb], env=AGENT)
     assert refused.code == 2
     assert "config/leasehold/config.toml" in refused.err
     (shell.home / "leasehold.toml").unlink()
     allow(shell, verb)
-    assert shell.run(*VERBS[verb], env=AGENT).code == 0
+    assert shell.call(*VERBS[verb], env=AGENT).code == 0
 
 
 def test_what_may_be_allowed_is_checked(shell: Shell) -> None:
     allow(shell, "release")
-    refused = shell.run("list")
+    refused = shell.call("list")
     assert refused.code == 2
     assert "force-release, steal, clear" in refused.err
 
@@ -98,8 +98,8 @@ def test_on_a_server_keys_decide(shell: Shell, tmp_path: Path) -> None:
     admin = create_key(tmp_path, "admin")
     with serving(tmp_path) as server:
         env = {**AGENT, "LEASEHOLD_URL": server.url, "LEASEHOLD_API_KEY": admin}
-        assert shell.run("acquire", "x", env=env).code == 0
-        assert shell.run(*VERBS["force-release"], env=env).code == 0
+        assert shell.call("acquire", "x", env=env).code == 0
+        assert shell.call(*VERBS["force-release"], env=env).code == 0
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -108,25 +108,25 @@ def test_on_a_server_without_keys_an_agent_is_refused_it_as_on_a_local_store(
 ) -> None:
     with serving(tmp_path) as server:
         person = {"LEASEHOLD_URL": server.url}
-        shell.run("acquire", "x", "--on-expiry", "quarantine", holder="bob", env=person)
+        shell.call("acquire", "x", "--on-expiry", "quarantine", holder="bob", env=person)
         if verb == "clear":
-            assert shell.run("force-release", "x", "--reason", "gone", holder="ops", env=person).code == 0
-        refused = shell.run(*VERBS[verb], env={**AGENT, **person})
+            assert shell.call("force-release", "x", "--reason", "gone", holder="ops", env=person).code == 0
+        refused = shell.call(*VERBS[verb], env={**AGENT, **person})
         assert refused.code == 8
         assert f"{verb} is for people" in refused.err
-        assert shell.run(*VERBS[verb], holder="ops", env=person).code == 0
+        assert shell.call(*VERBS[verb], holder="ops", env=person).code == 0
 
 
 def test_no_refusal_offers_what_is_for_people(shell: Shell) -> None:
-    shell.run("acquire", "x", "--on-expiry", "quarantine")
-    refused = [shell.run("acquire", "x", holder="bob"), shell.run("release", "x", holder="bob")]
-    refused += [shell.run("acquire", "x", "--wait", "10ms", holder="bob"), shell.run("renew", "x", holder="bob")]
-    shell.run("force-release", "x", "--reason", "gone", holder="ops")
-    refused += [shell.run("acquire", "x", holder="bob"), shell.run("run", "x", "--", "true", holder="bob")]
+    shell.call("acquire", "x", "--on-expiry", "quarantine")
+    refused = [shell.call("acquire", "x", holder="bob"), shell.call("release", "x", holder="bob")]
+    refused += [shell.call("acquire", "x", "--wait", "10ms", holder="bob"), shell.call("renew", "x", holder="bob")]
+    shell.call("force-release", "x", "--reason", "gone", holder="ops")
+    refused += [shell.call("acquire", "x", holder="bob"), shell.run("run", "x", "--", "true", holder="bob")]
     for done in refused:
         assert done.code in (4, 5, 8)
         assert not [word for word in ("force", "steal", "clear", "adopt") if word in done.err], done.err
-    for told in (shell.run("doctor", env=AGENT).out, shell.run("doctor").out, shell.run("doctor", "--json").out):
+    for told in (shell.call("doctor", env=AGENT).out, shell.call("doctor").out, shell.call("doctor", "--json").out):
         assert "quarantined" in told
         assert "leasehold clear" not in told, "an agent that nothing recognises reads a pipe"
     with Terminal(shell, "doctor") as terminal:
@@ -158,39 +158,39 @@ def test_a_tool_of_mcp_is_refused_it_too(tmp_path: Path, way: str) -> None:
 
 
 def test_adopt_asks_at_a_terminal_and_is_in_the_history(shell: Shell) -> None:
-    shell.run("acquire", "x", "--reason", "tests", holder="bob")
-    assert shell.run("release", "x").code == 8
+    shell.call("acquire", "x", "--reason", "tests", holder="bob")
+    assert shell.call("release", "x").code == 8
     with Terminal(shell, "adopt", "x") as terminal:
         terminal.until("Adopt it? [y/N]")
         assert "was taken by bob" in terminal.shown
         terminal.type("n\n")
         assert terminal.end() == 8
-    assert shell.run("release", "x").code == 8
+    assert shell.call("release", "x").code == 8
     with Terminal(shell, "adopt", "x") as terminal:
         terminal.until("Adopt it? [y/N]")
         terminal.type("y\n")
         assert terminal.end() == 0
-    assert "adopted by ada, from bob; before: tests" in shell.run("history", "x").out
+    assert "adopted by ada, from bob; before: tests" in shell.call("history", "x").out
     assert shell.holders("x") == ["bob"]
-    assert shell.run("release", "x").code == 0
+    assert shell.call("release", "x").code == 0
     assert shell.holders("x") == []
 
 
 @pytest.mark.parametrize("env", [{}, AGENT])
 def test_adopt_is_for_nobody_but_a_person_at_a_terminal(shell: Shell, env: dict[str, str]) -> None:
-    shell.run("acquire", "x", holder="bob")
+    shell.call("acquire", "x", holder="bob")
     assert shell.run("adopt", "x", env=env, give="y\n").code == 8
     if env:
         with Terminal(shell, "adopt", "x", env=env) as terminal:
             assert terminal.end() == 8
-    assert shell.run("release", "x").code == 8
+    assert shell.call("release", "x").code == 8
 
 
 def test_adopt_needs_the_token(shell: Shell, tmp_path: Path) -> None:
-    shell.run("acquire", "x", "--token-file", str(tmp_path / "token"), holder="bob")
+    shell.call("acquire", "x", "--token-file", str(tmp_path / "token"), holder="bob")
     with Terminal(shell, "adopt", "x") as terminal:
         assert terminal.end() == 8
         assert "its token is not kept here" in terminal.shown
     with Terminal(shell, "adopt", "nothing") as terminal:
         assert terminal.end() == 3
-    assert shell.run("release", "x", "--token-file", str(tmp_path / "token")).code == 0
+    assert shell.call("release", "x", "--token-file", str(tmp_path / "token")).code == 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_acquire_says_what_was_taken_until_when_and_with_which_fence(shell: Shell) -> None:
-    done = shell.run("acquire", "issue:42", "--ttl", "5m")
+    done = shell.call("acquire", "issue:42", "--ttl", "5m")
     assert done.code == 0
     assert done.err == ""
     for line in ("Acquired issue:42", "holder  ada", "(in 5m)", "fence   1", "leasehold release issue:42"):
@@ -22,21 +22,21 @@ def test_acquire_says_what_was_taken_until_when_and_with_which_fence(shell: Shel
 
 
 def test_release_needs_nothing_but_the_name(shell: Shell) -> None:
-    shell.run("acquire", "issue:42")
-    done = shell.run("release", "issue:42")
+    shell.call("acquire", "issue:42")
+    done = shell.call("release", "issue:42")
     assert (done.code, done.out) == (0, "Released issue:42 (completed)\n")
     assert shell.holders("issue:42") == []
 
 
 def test_the_name_may_be_spelled_differently(shell: Shell) -> None:
-    shell.run("acquire", "path:./src//a.py")
-    assert shell.run("renew", "path:src/a.py").code == 0
-    assert shell.run("release", "PATH:src/x/../a.py").code == 0
+    shell.call("acquire", "path:./src//a.py")
+    assert shell.call("renew", "path:src/a.py").code == 0
+    assert shell.call("release", "PATH:src/x/../a.py").code == 0
 
 
 def test_a_refusal_tells_holder_work_since_until_queue_and_the_next_command(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--name", "fix the parser", "--reason", "it crashes")
-    done = shell.run("acquire", "issue:42", holder="bob")
+    shell.call("acquire", "issue:42", "--name", "fix the parser", "--reason", "it crashes")
+    done = shell.call("acquire", "issue:42", holder="bob")
     assert done.code == 4
     assert done.out == ""
     for part in (
@@ -53,7 +53,7 @@ def test_a_refusal_tells_holder_work_since_until_queue_and_the_next_command(shel
 
 
 def test_a_refusal_is_the_same_in_json(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--name", "fix the parser")
+    shell.call("acquire", "issue:42", "--name", "fix the parser")
     said = shell.json("acquire", "issue:42", holder="bob")
     assert said["error"]["code"] == "held"
     assert said["error"]["holders"][0]["holder"] == "ada"
@@ -62,18 +62,18 @@ def test_a_refusal_is_the_same_in_json(shell: Shell) -> None:
 
 
 def test_a_wait_that_ends_in_vain_is_another_exit_code(shell: Shell) -> None:
-    shell.run("acquire", "issue:42")
-    done = shell.run("acquire", "issue:42", "--wait", "50ms", holder="bob")
+    shell.call("acquire", "issue:42")
+    done = shell.call("acquire", "issue:42", "--wait", "50ms", holder="bob")
     assert done.code == 5
     assert "Timed out: issue:42" in done.err
     assert shell.json("acquire", "issue:42", "--wait", "50ms", holder="bob")["error"]["code"] == "timeout"
 
 
 def test_a_deadlock_is_told_with_its_cycle(shell: Shell) -> None:
-    shell.run("acquire", "a")
-    shell.run("acquire", "b", holder="bob")
-    assert shell.run("acquire", "b").code == 4
-    done = shell.run("acquire", "a", holder="bob")
+    shell.call("acquire", "a")
+    shell.call("acquire", "b", holder="bob")
+    assert shell.call("acquire", "b").code == 4
+    done = shell.call("acquire", "a", holder="bob")
     assert done.code == 6
     assert "Deadlock: " in done.err
     assert "leasehold list --mine" in done.err
@@ -82,25 +82,25 @@ def test_a_deadlock_is_told_with_its_cycle(shell: Shell) -> None:
 
 def test_your_own_is_refused_like_anybody_elses_unless_you_say_reentrant(shell: Shell) -> None:
     first = shell.json("acquire", "issue:42")["data"]
-    refused = shell.run("acquire", "issue:42")
+    refused = shell.call("acquire", "issue:42")
     assert refused.code == 4
     assert "Next: it is yours since 20" in refused.err
     assert "go on; or have the same lease extended:\n  leasehold acquire issue:42 --reentrant" in refused.err
     told = shell.json("acquire", "issue:42")["error"]
     assert (told["code"], told["yours"]) == ("held", True)
     assert told["message"].startswith("issue:42 is yours since 20")
-    again = shell.run("acquire", "issue:42", "--reentrant")
+    again = shell.call("acquire", "issue:42", "--reentrant")
     assert again.out.startswith("Extended issue:42")
     data = shell.json("acquire", "issue:42", "--reentrant")["data"]
     assert (data["lease"]["fence"], data["fresh"]) == (first["lease"]["fence"], False)
-    assert shell.run("acquire", "issue:42", "--reentrant", holder="bob").code == 4
-    assert shell.run("release", "issue:42").code == 0
+    assert shell.call("acquire", "issue:42", "--reentrant", holder="bob").code == 4
+    assert shell.call("release", "issue:42").code == 0
 
 
 def test_what_is_quarantined_is_for_people_to_open(shell: Shell) -> None:
-    shell.run("acquire", "deploy", "--on-expiry", "quarantine")
-    shell.run("force-release", "deploy", "--reason", "gone", holder="ops")
-    done = shell.run("acquire", "deploy", holder="bob")
+    shell.call("acquire", "deploy", "--on-expiry", "quarantine")
+    shell.call("force-release", "deploy", "--reason", "gone", holder="ops")
+    done = shell.call("acquire", "deploy", holder="bob")
     assert done.code == 4
     assert "quarantined after ada" in done.err
     assert "until a person has opened it again" in done.err
@@ -112,19 +112,19 @@ def test_what_is_quarantined_is_for_people_to_open(shell: Shell) -> None:
 
 
 def test_renew_gives_a_full_ttl_again(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--ttl", "5m")
-    assert "(in 5m)" in shell.run("renew", "issue:42").out
+    shell.call("acquire", "issue:42", "--ttl", "5m")
+    assert "(in 5m)" in shell.call("renew", "issue:42").out
     assert shell.json("renew", "issue:42", "--ttl", "2h")["data"]["lease"]["ttl_seconds"] == 7200
 
 
 def test_what_expired_is_lost_and_stays_so(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--ttl", "10ms")
+    shell.call("acquire", "issue:42", "--ttl", "10ms")
     until(lambda: not shell.holders("issue:42"))
-    done = shell.run("renew", "issue:42")
+    done = shell.call("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
     assert "Next: acquire it again:\n  leasehold acquire issue:42" in done.err
-    done = shell.run("renew", "issue:42")
+    done = shell.call("renew", "issue:42")
     assert done.code == 7
     assert "Lost: the lease is gone (expired)" in done.err
 
@@ -136,12 +136,12 @@ def test_what_was_released_can_be_released_again(shell: Shell) -> None:
         said = shell.json("release", target)
         assert (said["ok"], said["data"]["lease"], said["data"]["released"]) == (True, granted, False)
         assert shell.json("renew", target)["error"]["code"] == "lost"
-    assert shell.run("release", "a", holder="bob").code == 3  # who never had it
+    assert shell.call("release", "a", holder="bob").code == 3  # who never had it
 
 
 def test_what_was_taken_by_force_is_lost_and_says_by_whom(shell: Shell) -> None:
-    shell.run("acquire", "issue:42")
-    shell.run("force-release", "issue:42", "--reason", "wrong branch", holder="ops")
+    shell.call("acquire", "issue:42")
+    shell.call("force-release", "issue:42", "--reason", "wrong branch", holder="ops")
     said = shell.json("renew", "issue:42")
     assert said["error"]["code"] == "lost"
     assert "ops" in said["error"]["reason"]
@@ -149,82 +149,82 @@ def test_what_was_taken_by_force_is_lost_and_says_by_whom(shell: Shell) -> None:
 
 
 def test_a_release_after_the_end_is_no_failure_and_spares_the_successor(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--ttl", "10ms")
+    shell.call("acquire", "issue:42", "--ttl", "10ms")
     until(lambda: not shell.holders("issue:42"))
-    shell.run("acquire", "issue:42", holder="bob")
-    done = shell.run("release", "issue:42")
+    shell.call("acquire", "issue:42", holder="bob")
+    done = shell.call("release", "issue:42")
     assert done.code == 0
     assert "was not held any more (expired)" in done.out
     assert shell.holders("issue:42") == ["bob"]
 
 
 def test_how_the_work_ended_is_in_the_history(shell: Shell) -> None:
-    shell.run("acquire", "issue:42")
-    shell.run("release", "issue:42", "--status", "failed", "--error", "tests are red")
-    assert "failed, tests are red" in shell.run("history", "issue:42").out
+    shell.call("acquire", "issue:42")
+    shell.call("release", "issue:42", "--status", "failed", "--error", "tests are red")
+    assert "failed, tests are red" in shell.call("history", "issue:42").out
 
 
 def test_update_replaces_and_merges(shell: Shell) -> None:
-    shell.run("acquire", "issue:42", "--context", '{"step": 1}')
-    assert shell.run("update", "issue:42", "--context", '{"step": 2}').out == "Updated issue:42\n"
+    shell.call("acquire", "issue:42", "--context", '{"step": 1}')
+    assert shell.call("update", "issue:42", "--context", '{"step": 2}').out == "Updated issue:42\n"
     said = shell.json("update", "issue:42", "--context", '{"by": "me"}', "--merge")
     assert said["data"]["lease"]["context"] == {"step": 2, "by": "me"}
-    assert shell.run("update", "issue:42").code == 2
+    assert shell.call("update", "issue:42").code == 2
 
 
 # ----------------------------------------------------------------------------------------- several at once
 
 
 def test_several_resources_of_one_lease_are_released_once(shell: Shell) -> None:
-    shell.run("acquire", "a", "b")
-    done = shell.run("release", "a", "b")
+    shell.call("acquire", "a", "b")
+    done = shell.call("release", "a", "b")
     assert (done.code, done.out) == (0, "Released a (completed)\nReleased b (completed)\n")
-    shell.run("acquire", "a", "path:b", "c")
-    assert shell.run("release", "path:./b").out == "Released path:./b (completed), with the rest of its lease: a c\n"
+    shell.call("acquire", "a", "path:b", "c")
+    assert shell.call("release", "path:./b").out == "Released path:./b (completed), with the rest of its lease: a c\n"
 
 
 def test_several_targets_make_one_object(shell: Shell) -> None:
-    shell.run("acquire", "a")
-    shell.run("acquire", "b")
+    shell.call("acquire", "a")
+    shell.call("acquire", "b")
     said = shell.json("renew", "a", "b")
     assert [each["target"] for each in said["data"]["results"]] == ["a", "b"]
-    mixed = shell.run("release", "a", "never", "b", "--json")
+    mixed = shell.call("release", "a", "never", "b", "--json")
     assert mixed.code == 3
     assert mixed.said["error"]["code"] == "not_found"
     assert [each["ok"] for each in mixed.said["error"]["results"]] == [True, False, True]
 
 
 def test_the_first_that_is_free_is_taken_and_named(shell: Shell) -> None:
-    shell.run("acquire", "device-1", holder="bob")
-    done = shell.run("acquire", "device-1", "device-2", "--any-of")
+    shell.call("acquire", "device-1", holder="bob")
+    done = shell.call("acquire", "device-1", "device-2", "--any-of")
     assert done.out.startswith("Acquired device-2\n")
 
 
 def test_shared_and_slots(shell: Shell) -> None:
-    assert shell.run("acquire", "docs", "--shared").code == 0
-    assert shell.run("acquire", "docs", "--mode", "shared", holder="bob").code == 0
-    assert shell.run("acquire", "docs", holder="eve").code == 4
-    assert shell.run("acquire", "gpu", "--slots", "2").code == 0
-    mismatch = shell.run("acquire", "gpu", "--slots", "3", holder="bob")
+    assert shell.call("acquire", "docs", "--shared").code == 0
+    assert shell.call("acquire", "docs", "--mode", "shared", holder="bob").code == 0
+    assert shell.call("acquire", "docs", holder="eve").code == 4
+    assert shell.call("acquire", "gpu", "--slots", "2").code == 0
+    mismatch = shell.call("acquire", "gpu", "--slots", "3", holder="bob")
     assert mismatch.code == 4
     assert "leasehold inspect gpu" in mismatch.err
 
 
 def test_an_exclusive_lease_has_no_slots(shell: Shell) -> None:
     for verb, command in (("acquire", []), ("run", ["--", "true"])):
-        done = shell.run(verb, "gpu", "--mode", "exclusive", "--slots", "3", *command)
+        done = shell.call(verb, "gpu", "--mode", "exclusive", "--slots", "3", *command)
         assert done.code == 2
         assert "slots: an exclusive lease has one holder" in done.err
-    assert shell.run("inspect", "gpu", "--json").said["data"]["leases"] == []
+    assert shell.call("inspect", "gpu", "--json").said["data"]["leases"] == []
 
 
 # ------------------------------------------------------------------------------------- what is not yours
 
 
 def test_a_release_of_what_another_agent_holds_tells_who(shell: Shell, tmp_path: Path) -> None:
-    shell.run("acquire", "issue:42", "--name", "fix the parser")
+    shell.call("acquire", "issue:42", "--name", "fix the parser")
     elsewhere = {"XDG_STATE_HOME": str(tmp_path / "other"), "LEASEHOLD_URL": f"sqlite://{shell.database}"}
-    done = shell.run("release", "issue:42", holder="bob", env=elsewhere)
+    done = shell.call("release", "issue:42", holder="bob", env=elsewhere)
     assert done.code == 8
     assert "issue:42 is held by ada (fix the parser) until 20" in done.err
     assert "its token is not kept here" in done.err
@@ -235,8 +235,8 @@ def test_a_release_of_what_another_agent_holds_tells_who(shell: Shell, tmp_path:
 
 @pytest.mark.parametrize("verb", ["release", "renew"])
 def test_a_name_that_ones_own_lease_covers_leads_to_that_lease(shell: Shell, verb: str) -> None:
-    shell.run("acquire", "path:src")
-    done = shell.run(verb, "path:src/a.py")
+    shell.call("acquire", "path:src")
+    done = shell.call(verb, "path:src/a.py")
     assert (done.code, shell.holders("path:src")) == (8, ["ada"])
     assert "path:src/a.py has no lease of its own: yours on path:src covers it until 20" in done.err
     assert done.err.endswith(f"\n  leasehold {verb} path:src\n")
@@ -244,9 +244,9 @@ def test_a_name_that_ones_own_lease_covers_leads_to_that_lease(shell: Shell, ver
 
 def test_what_was_taken_here_under_another_name_is_recognised_at_a_terminal(shell: Shell) -> None:
     """Sub-agents that `--holder` tells apart have one process: the second would release the lease of the first."""
-    shell.run("acquire", "issue:42")
+    shell.call("acquire", "issue:42")
     for verb in ("release", "renew"):
-        done = shell.run(verb, "issue:42", holder="bob")
+        done = shell.call(verb, "issue:42", holder="bob")
         assert done.code == 8
         assert "its token is that of another holder" in done.err
         assert "--holder ada" not in done.err
@@ -260,23 +260,23 @@ def test_what_was_taken_here_under_another_name_is_recognised_at_a_terminal(shel
 
 def test_what_nobody_holds_is_not_found(shell: Shell) -> None:
     for words in (["release", "x"], ["renew", "x"], ["update", "x", "--context", "1"]):
-        done = shell.run(*words)
+        done = shell.call(*words)
         assert done.code == 3
         assert "nobody holds x" in done.err
         assert "leasehold list" in done.err
 
 
 def test_commands_that_are_suggested_repeat_who_and_where(shell: Shell) -> None:
-    shell.run("acquire", "x y", "--space", "team")
-    done = shell.run("acquire", "x y", "--space", "team", "--holder", "bob")
+    shell.call("acquire", "x y", "--space", "team")
+    done = shell.call("acquire", "x y", "--space", "team", "--holder", "bob")
     assert "leasehold acquire 'x y' --holder bob --space team --wait 10m" in done.err
-    assert "leasehold release -- -x" in shell.run("acquire", "--", "-x").out
+    assert "leasehold release -- -x" in shell.call("acquire", "--", "-x").out
 
 
 @pytest.mark.parametrize("how", [[], ["--shared"], ["--slots", "2"], ["--any-of"], ["--slots", "3", "--any-of"]])
 def test_a_suggestion_asks_for_the_same_thing(shell: Shell, how: list[str]) -> None:
     """Without its options it would be an exclusive lease on all of it."""
-    shell.run("acquire", "x", "y", holder="bob")
-    done = shell.run("acquire", "x", "y", *how)
+    shell.call("acquire", "x", "y", holder="bob")
+    done = shell.call("acquire", "x", "y", *how)
     assert done.code == 4
     assert f"leasehold acquire x y {' '.join([*how, ''])}--wait 10m\n" in done.err

@@ -196,11 +196,11 @@ def test_guard_tells_of_what_no_lease_can_name(shell: Shell, repository: Path) -
     for name in ("src/trail ", "src/trail2 "):
         (repository / name).write_text("x\n")
     git("add", ".", cwd=repository)
-    told = shell.run("guard", "--staged", "--policy", "require", holder="bob")
+    told = shell.call("guard", "--staged", "--policy", "require", holder="bob")
     assert (told.code, told.err.partition(":")[0]) == (0, "Careful")
-    shell.run("acquire", "path:src/a.py")
-    assert shell.run("guard", "src/trail ", "--policy", "require", holder="bob").code == 0
-    done = shell.run("guard", "src/trail ", "src/trail2 ", "src", "--policy", "require", "--json", holder="bob")
+    shell.call("acquire", "path:src/a.py")
+    assert shell.call("guard", "src/trail ", "--policy", "require", holder="bob").code == 0
+    done = shell.call("guard", "src/trail ", "src/trail2 ", "src", "--policy", "require", "--json", holder="bob")
     assert [(each["path"], each["allowed"]) for each in done.said["error"]["paths"]] == [
         ("src/trail ", True),
         ("src/trail2 ", True),
@@ -209,21 +209,21 @@ def test_guard_tells_of_what_no_lease_can_name(shell: Shell, repository: Path) -
 
 
 def test_guard_suggests_what_a_shell_takes(shell: Shell, repository: Path) -> None:
-    done = shell.run("guard", "src/b c.py", "--policy", "require-own")
+    done = shell.call("guard", "src/b c.py", "--policy", "require-own")
     assert done.code == 4
     assert "leasehold acquire 'path:src/b c.py'" in done.err
 
 
 def test_guard_says_who_holds_what(shell: Shell, repository: Path) -> None:
-    shell.run("acquire", "path:src", "--name", "refactoring")
-    done = shell.run("guard", "src/a.py", "a\tname", "--policy", "require", holder="bob")
+    shell.call("acquire", "path:src", "--name", "refactoring")
+    done = shell.call("guard", "src/a.py", "a\tname", "--policy", "require", holder="bob")
     assert done.code == 4
     assert done.out == ""
     assert done.err.startswith("Not allowed: 1 of 2 paths, by policy require")
     assert "path:src/a.py is held by ada (refactoring), by way of path:src" in done.err
-    warned = shell.run("guard", "src/a.py", holder="bob")
+    warned = shell.call("guard", "src/a.py", holder="bob")
     assert (warned.code, warned.err.partition(":")[0]) == (0, "Careful")
-    quiet = shell.run("guard", "src/a.py", "--policy", "require")
+    quiet = shell.call("guard", "src/a.py", "--policy", "require")
     assert quiet == (0, "", "")
 
 
@@ -237,8 +237,8 @@ def test_guard_lets_nobody_pass_by_the_name_that_another_process_has_too(shell: 
 
 
 def test_guard_in_json(shell: Shell, repository: Path) -> None:
-    shell.run("acquire", "path:src")
-    done = shell.run("guard", "src/a.py", "--policy", "require", "--json", holder="bob")
+    shell.call("acquire", "path:src")
+    done = shell.call("guard", "src/a.py", "--policy", "require", "--json", holder="bob")
     assert done.code == 4
     error = done.said["error"]
     assert (error["code"], error["policy"]) == ("held", "require")
@@ -253,22 +253,22 @@ def test_guard_in_json(shell: Shell, repository: Path) -> None:
 
 
 def test_guard_looks_at_what_is_staged(shell: Shell, repository: Path) -> None:
-    shell.run("acquire", "path:src/b.py")
+    shell.call("acquire", "path:src/b.py")
     git("add", "src/a.py", cwd=repository)
-    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 0
+    assert shell.call("guard", "--staged", "--policy", "require", holder="bob").code == 0
     git("add", "src/b.py", cwd=repository)
-    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 4
+    assert shell.call("guard", "--staged", "--policy", "require", holder="bob").code == 4
     git("commit", "-q", "-m", "x", cwd=repository)
-    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 0
+    assert shell.call("guard", "--staged", "--policy", "require", holder="bob").code == 0
     git("rm", "-q", "src/b.py", cwd=repository)
-    assert shell.run("guard", "--staged", "--policy", "require", holder="bob").code == 4, "a removal is a change"
+    assert shell.call("guard", "--staged", "--policy", "require", holder="bob").code == 4, "a removal is a change"
 
 
 def test_guard_means_the_same_in_a_worktree(shell: Shell, repository: Path, tmp_path: Path) -> None:
     git("add", ".", cwd=repository)
     git("commit", "-q", "-m", "x", cwd=repository)
     git("worktree", "add", "-q", str(tmp_path / "other"), cwd=repository)
-    shell.run("acquire", "path:src")
+    shell.call("acquire", "path:src")
     script = f"cd {tmp_path}/other/src && leasehold guard a.py --policy require"
     assert shell.sh(script, "bob").code == 4
     assert shell.sh(script, "ada").code == 0
@@ -276,54 +276,54 @@ def test_guard_means_the_same_in_a_worktree(shell: Shell, repository: Path, tmp_
 
 @pytest.mark.parametrize("where", ["leasehold.toml", "git config"])
 def test_guard_takes_its_policy_from(shell: Shell, repository: Path, where: str) -> None:
-    shell.run("acquire", "path:src")
+    shell.call("acquire", "path:src")
     for policy, code in (("off", 0), ("warn", 0), ("require", 4), ("require-own", 4)):
         if where == "git config":
             git("config", "leasehold.lockPolicy", policy, cwd=repository)
         else:
             (repository / "leasehold.toml").write_text(f'lock_policy = "{policy}"\n')
-        assert shell.run("guard", "src/a.py", holder="bob").code == code, policy
-    assert shell.run("guard", "top.py", holder="bob").code == 4, "it is not bob's own"
+        assert shell.call("guard", "src/a.py", holder="bob").code == code, policy
+    assert shell.call("guard", "top.py", holder="bob").code == 4, "it is not bob's own"
     for unknown in ("strict", "\udcff"):
         git("config", "leasehold.lockPolicy", unknown, cwd=repository)
-        done = shell.run("guard", "top.py", "--json")
+        done = shell.call("guard", "top.py", "--json")
         assert done.code == (2 if where == "git config" else 4)
 
 
 def test_guard_takes_its_policy_from_grite_s_own_file(shell: Shell, repository: Path, tmp_path: Path) -> None:
     """As grite's page has it, with its comment; every other key in there is grite's."""
-    shell.run("acquire", "path:src")
+    shell.call("acquire", "path:src")
     (repository / ".git" / "grite").mkdir()
     config = repository / ".git" / "grite" / "config.toml"
     for policy, code in (("off", 0), ("warn", 0), ("require", 4)):
         config.write_text(
             f'actor = "64d15a2c"\nlock_policy = "{policy}"  # off, warn, require\n[sync]\nremote = "origin"\n'
         )
-        assert shell.run("guard", "src/a.py", holder="bob").code == code, policy
-    told = shell.run("guard", "src/a.py", holder="bob").err
+        assert shell.call("guard", "src/a.py", holder="bob").code == code, policy
+    told = shell.call("guard", "src/a.py", holder="bob").err
     assert f"by policy require (from {config})" in told
     git("add", ".", cwd=repository)
     git("commit", "-q", "-m", "x", cwd=repository)
     git("worktree", "add", "-q", str(tmp_path / "other"), cwd=repository)
     assert shell.sh(f"cd {tmp_path}/other/src && leasehold guard a.py", "bob").code == 4, "a worktree shares it"
     git("config", "leasehold.lockPolicy", "warn", cwd=repository)
-    assert shell.run("guard", "src/a.py", holder="bob").code == 0, "what git is told goes before it"
+    assert shell.call("guard", "src/a.py", holder="bob").code == 0, "what git is told goes before it"
     git("config", "--unset", "leasehold.lockPolicy", cwd=repository)
     config.write_text('lock_policy = "strict"\n')
-    wrong = shell.run("guard", "src/a.py", holder="bob")
+    wrong = shell.call("guard", "src/a.py", holder="bob")
     assert wrong.code == 2
     assert str(config) in wrong.err
 
 
 def test_guard_does_not_guess_a_policy_that_git_cannot_tell(shell: Shell, repository: Path) -> None:
-    shell.run("acquire", "path:src")
+    shell.call("acquire", "path:src")
     git("config", "leasehold.lockPolicy", "require", cwd=repository)
     with (repository / ".git" / "config").open("a") as file:
         file.write("[broken")
-    done = shell.run("guard", "src/a.py", holder="bob")
+    done = shell.call("guard", "src/a.py", holder="bob")
     assert done.code == 1
     assert "git cannot tell leasehold.lockPolicy" in done.err
-    assert shell.run("guard", "src/a.py", "--policy", "require", holder="bob").code == 4, "which needs no telling"
+    assert shell.call("guard", "src/a.py", "--policy", "require", holder="bob").code == 4, "which needs no telling"
 
 
 @pytest.mark.parametrize(
@@ -331,13 +331,13 @@ def test_guard_does_not_guess_a_policy_that_git_cannot_tell(shell: Shell, reposi
     [((), "paths"), (("--staged", "a"), "paths"), (("../../x",), "paths"), (("a", "--policy", "x"), "lock_policy")],
 )
 def test_guard_names_what_is_wrong(shell: Shell, repository: Path, words: tuple[str, ...], field: str) -> None:
-    done = shell.run("guard", *words, "--json")
+    done = shell.call("guard", *words, "--json")
     assert done.code == 2
     assert done.said["error"]["field"] == field
 
 
 def test_nothing_is_staged_where_there_is_no_repository(shell: Shell) -> None:
-    done = shell.run("guard", "--staged", "--json")
+    done = shell.call("guard", "--staged", "--json")
     assert done.code == 2
     assert done.said["error"]["field"] == "staged"
     assert "git diff" not in done.said["error"]["message"]

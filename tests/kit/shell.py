@@ -148,8 +148,12 @@ class Shell:
     def json(
         self, *words: str, holder: str | None = "ada", give: str | None = None, env: Mapping[str, str] | None = None
     ) -> Any:  # noqa: ANN401 (whatever it is)
-        """The one object that a command prints with --json."""
-        done = self.run(*words, "--json", holder=holder, give=give, env=env)
+        """The one object that a command prints with --json. Without a holder, the process is its name."""
+        words = (*words, "--json")
+        alone = give is not None or holder is None
+        done = (
+            self.run(*words, holder=holder, give=give, env=env) if alone else self.call(*words, holder=holder, env=env)
+        )
         assert done.said["ok"] == (done.code == 0), done
         return done.said
 
