@@ -318,6 +318,10 @@ class Duel:
         command = c.Clear("ops", "looked after", SPACE, resource, own_node(resource))
         return self.both(command, lambda _: self.oracle.clear(resource))
 
+    def declare_pool(self, pool: str, members: list[str]) -> Answer:
+        command = c.DeclarePool("ops", SPACE, pool, own_node(f"{pool}/any"), tuple(members))
+        return self.both(command, lambda _: self.oracle.declare_pool(pool, members))
+
     # ----------------------------------------------------------------------------------------- what was answered
 
     def _compare_answer(self, outcome: Outcome, answer: Answer) -> None:
@@ -501,6 +505,8 @@ class Duel:
 
     def wind_up(self) -> None:
         """When everything is given back or cleared there is nothing left but notes, and in the end not even those."""
+        for pool in self.oracle.pools:
+            self.declare_pool(pool, [])
         for session in list(self.oracle.sessions.values()):
             self.end_session(session.who)
         for waiter in self.oracle.queue():

@@ -48,6 +48,8 @@ class PlansOfDuel:
             answer = duel.oracle.plans.announce(who, resources, ttl, token, shown)
             if isinstance(outcome, Planned):
                 self.ids[duel.oracle.plans.all[-1]] = outcome.plan.id
+                if not duel.world.due():  # else the answer tells what it was before the sweep
+                    assert _cells(outcome.plan) == _cells(self._seen(outcome.plan.id)), "later it is told otherwise"
             return answer
 
         return duel.both(command, ask_oracle)
@@ -100,6 +102,10 @@ class PlansOfDuel:
         plan = rules.live(draft, id_)
         assert plan is not None
         return rules.shown(draft, plan)
+
+
+def _cells(plan: Seen) -> set[tuple[str, str, str, str]]:
+    return {(each.resource, each.state, each.other, each.id) for each in plan.overlaps}
 
 
 class _All(dict[str, entries.Record]):

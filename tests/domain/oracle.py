@@ -11,6 +11,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
+from tests.domain import oracle_pools as pools
 from tests.domain.oracle_deadlock import Standstill
 from tests.domain.oracle_nouns import (
     Answer,
@@ -23,6 +24,7 @@ from tests.domain.oracle_nouns import (
     Who,
     clash,
     counts_against,
+    free_member,
     has_slot,
     is_free,
     is_part,
@@ -55,6 +57,8 @@ class Oracle:
         self.sessions: dict[str, Session] = {}
         self.requests: dict[tuple[str, str], Request] = {}
         self.plans = Plans(self)
+        self.pools: dict[str, list[str]] = {}
+        """The members that are declared for each, with their labels."""
         self.told: list[Told] = []
         self.served: list[Waiter] = []
         """Who was given what it waited for, since somebody last looked."""
@@ -158,8 +162,14 @@ class Oracle:
     def _choice(self, waiter: Waiter) -> tuple[str, ...] | None:
         """The first of what it wants that it can have now."""
         ahead = [one for one in self.queue() if one.order < waiter.order]
-        free = (option for option in waiter.want.options if self._is_free(option, waiter.want, ahead))
-        return next(free, None)
+        return self._first_free(waiter.want, ahead)
+
+    def _first_free(self, want: Want, ahead: list[Waiter]) -> tuple[str, ...] | None:
+        """The first choice that can be had; of a pool, the member."""
+        if pools.is_pool(want.options[0][0]):
+            member = free_member(want.options[0][0], [*self.live(), *self.closed()], ahead)
+            return None if member is None else (member,)
+        return next((option for option in want.options if self._is_free(option, want, ahead)), None)
 
     def _serve_one(self, waiter: Waiter) -> bool:
         option = self._choice(waiter) if waiter.state == "waiting" else None
@@ -167,7 +177,7 @@ class Oracle:
             return waiter.state == "waiting" and self._send_back(waiter)
         waiter.state = "granted"
         waiter.lease = self._grant(waiter.who, waiter.want, option, waiter.tokens)
-        self.plans.take_out(waiter.who, waiter.shown, option)
+        self.plans.take_out(waiter.who, waiter.shown, waiter.lease)
         if waiter.engine != self.engine:
             waiter.lease.ticket = waiter
             waiter.lease.expires_at = min(waiter.lease.expires_at, self.now + PICK_UP)
@@ -202,6 +212,9 @@ class Oracle:
 
     def _blockers(self, option: tuple[str, ...], want: Want) -> list[Lease]:
         held = self.live()
+        if pools.is_pool(option[0]):
+            takers = [lease for lease in (*held, *self.closed()) if touches(option, lease.resources)]
+            return takers if len(takers) == len(pools.members(option[0])) else []
         found = [lease for lease in held if clash(option, want, lease.resources, lease.want)]
         for resource in option:
             takers = [lease for lease in held if counts_against(resource, want, lease.resources, lease.want)]
@@ -210,6 +223,8 @@ class Oracle:
 
     @staticmethod
     def _is_behind(asked: Waiter, ahead: list[Waiter]) -> bool:
+        if pools.is_pool(asked.want.options[0][0]):
+            return any(touches(asked.want.options[0], one.places) for one in ahead)
         return any(not is_free(option, asked.want, [], ahead) for option in asked.want.options)
 
     # ------------------------------------------------------------------------------------------------ granting
@@ -258,12 +273,22 @@ class Oracle:
         again_answer = self._answer_again(known, want, manner, token, wait) if known is not None else None
         if again_answer is not None:
             return again_answer
-        asked = Waiter(0, who, want, priority, self.now + wait, {token}, self.engine, shown=shown)
+        named = self._with_members(want)
+        if named is None:
+            return Answer("Refused", "invalid")
+        asked = Waiter(0, who, named, priority, self.now + wait, {token}, self.engine, shown=shown)
         answer = self._acquire(asked, wait, reentrant, intent, again)
         if request is not None and (answer.lease or answer.waiter):
             came_again = answer.lease is not None and answer.detail is False
             self.requests[who.actor, request] = Request(want, answer.lease or answer.waiter, not came_again, manner)
         return answer
+
+    def _with_members(self, want: Want) -> Want | None:
+        """The same, with the members of a pool that is declared; None if it is not."""
+        if not want.options or not pools.is_undeclared(want.options[0][0]):
+            return want
+        name = pools.named(want.options[0][0], self.pools)
+        return None if name is None else dataclasses.replace(want, options=((name,),))
 
     def _answer_again(
         self, known: Request, want: Want, manner: tuple[int, bool], token: str, wait: int
@@ -298,11 +323,11 @@ class Oracle:
             return Answer("Refused", "slots_mismatch")
         asked.number = self.count + 1
         ahead = [one for one in self.queue() if one.order < asked.order]
-        for option in asked.want.options:
-            if self._is_free(option, asked.want, ahead):
-                lease = self._grant(asked.who, asked.want, option, asked.tokens)
-                self.plans.take_out(asked.who, asked.shown, option)
-                return Answer("Granted", True, lease)
+        option = self._first_free(asked.want, ahead)
+        if option is not None:
+            lease = self._grant(asked.who, asked.want, option, asked.tokens)
+            self.plans.take_out(asked.who, asked.shown, lease)
+            return Answer("Granted", True, lease)
         if wait and not self._only_own(asked):
             return self._wait(asked)
         return self._refuse(asked, intent and not wait)
@@ -314,6 +339,8 @@ class Oracle:
     @staticmethod
     def _covers(lease: Lease, asked: Waiter) -> bool:
         """An exclusive lease covers every mode; what is above covers what is below it, unless others have a part."""
+        if pools.is_pool(asked.want.options[0][0]):
+            return touches(asked.want.options[0], lease.resources)
         alike = (lease.want.mode, lease.want.slots) == (asked.want.mode, asked.want.slots)
         is_within = is_part if lease.want.mode == "slots" else lies_in
         fits = any(all(is_within(name, lease.resources) for name in option) for option in asked.want.options)
@@ -541,9 +568,10 @@ class Oracle:
     def steal(self, who: Who, want: Want, token: str, by: str, why: str) -> Answer:
         if who.session is not None and who.session not in self.sessions:
             return Answer("Refused", "session_over")
-        if len(want.options) > 1:
-            return Answer("Refused", "invalid")
         option = want.options[0]
+        is_one_member = not pools.is_undeclared(option[0]) and len(pools.members(option[0])) == 1
+        if len(want.options) > 1 or (pools.is_pool(option[0]) and not is_one_member):
+            return Answer("Refused", "invalid")
         if self._is_closed(option):
             self.own = []
             return Answer("Held")
@@ -572,3 +600,9 @@ class Oracle:
             self.tell("cleared", lease.who, lease)
         self._serve()
         return Answer("Cleared", bool(found))
+
+    def declare_pool(self, pool: str, members: list[str]) -> Answer:
+        """Leases and waits go on as they were; who comes later finds the new members."""
+        self.pools[pool] = members
+        self.tell("noted", Who("ops"))
+        return Answer("PoolDeclared")

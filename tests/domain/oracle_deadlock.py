@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from tests.domain import oracle_pools as pools
 from tests.domain.oracle_nouns import Lease, Waiter, bars, counts_against, has_slot, is_free, taken
 
 
@@ -51,12 +52,22 @@ class Standstill:
 
     def _is_blocked(self, one: Waiter, among: set[str]) -> bool:
         """Whether it still could not be served if everybody who is not among these gave way."""
+        if pools.is_pool(one.want.options[0][0]):
+            return self._has_no_member(one, among)
         stay, ahead = self._before(one, among - {one.who.actor})
         return not any(
             is_free(option, one.want, stay, ahead)
             and not any(self._is_short_of_slots(one, resource, among) for resource in option)
             for option in one.want.options
         )
+
+    def _has_no_member(self, one: Waiter, among: set[str]) -> bool:
+        """As for slots: the members that it has itself are no way out as long as another has one."""
+        name = one.want.options[0][0]
+        others, others_ahead = _names(*self._before(one, among - {one.who.actor}))
+        mine, mine_ahead = _names(*self._before(one, {one.who.actor}))
+        is_alone = not any(pools.is_pool(each) and pools.overlap(each, name) for each in (*others, *others_ahead))
+        return not is_alone and not pools.has_way_out(name, others + mine, others_ahead + mine_ahead)
 
     def _is_short_of_slots(self, one: Waiter, resource: str, among: set[str]) -> bool:
         """No actor waits for itself; but as long as another has a slot, its own are no way out."""
@@ -95,3 +106,7 @@ class Standstill:
             if resource in mine
             for theirs, want in grips
         )
+
+
+def _names(holds: list[Lease], ahead: list[Waiter]) -> tuple[list[str], list[str]]:
+    return [lease.resources[0] for lease in holds], [one.want.options[0][0] for one in ahead]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.domain import oracle_pools as pools
 from tests.domain.oracle_patterns import covers, folder, is_pattern, overlaps
 
 
@@ -180,11 +181,19 @@ def touches(resources: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 def is_free(option: tuple[str, ...], want: Want, holds: list[Lease], ahead: list[Waiter]) -> bool:
     """Whether this can be had, as far as those who hold and those who come before are concerned."""
+    if pools.is_pool(option[0]):
+        return free_member(option[0], holds, ahead) is not None
     if any(clash(option, want, lease.resources, lease.want) for lease in holds):
         return False
     if any(clash(option, want, one.places, one.want) for one in ahead):
         return False
     return all(has_slot(resource, want, holds, ahead) for resource in option)
+
+
+def free_member(name: str, holds: list[Lease], ahead: list[Waiter]) -> str | None:
+    taken = [resource for lease in holds for resource in lease.resources]
+    wanted = [one.want.options[0][0] for one in ahead if pools.is_pool(one.want.options[0][0])]
+    return pools.left_for(name, taken, wanted)
 
 
 def has_slot(resource: str, want: Want, holds: list[Lease], ahead: list[Waiter]) -> bool:

@@ -10,6 +10,7 @@ from functools import cache
 from itertools import product
 
 from leasehold.domain.names import overlaps as overlaps_without_patterns
+from tests.domain import oracle_pools as pools
 
 SEGMENTS = ("src", "lib", "a", "b", "a.py", "b.py", "a.rs", "b.rs")
 WORLD = [list(each) for depth in (1, 2, 3, 4) for each in product(SEGMENTS, repeat=depth)]
@@ -33,6 +34,8 @@ def folder(name: str) -> str:
 
 @cache
 def overlaps(one: str, other: str) -> bool:
+    if pools.is_pool(one) or pools.is_pool(other):
+        return pools.is_pool(one) and pools.is_pool(other) and pools.overlap(one, other)
     if one == other or not (is_pattern(one) or is_pattern(other)):
         return overlaps_without_patterns(one, other)
     if not (one.startswith("path:") and other.startswith("path:")):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.domain.oracle_nouns import Answer, lies_in
+from tests.domain.oracle_nouns import Answer, Waiter, lies_in
 from tests.domain.oracle_patterns import overlaps
 
 if TYPE_CHECKING:
     from tests.domain.oracle import Oracle
-    from tests.domain.oracle_nouns import Lease, Waiter, Who
+    from tests.domain.oracle_nouns import Lease, Who
 
 MOST = 16
 NEVER = 2**53 - 1
@@ -24,6 +24,8 @@ class Plan:
     token: str
     since: int
     expires_at: int
+    mine: list[Lease] = field(default_factory=list)
+    """Leases that its agent proved to be its own."""
 
 
 class Plans:
@@ -44,7 +46,9 @@ class Plans:
         older = [plan.since for plan in replaced if all(name in plan.resources for name in resources)]
         for plan in replaced:
             self._end(plan)
-        self.all.append(Plan(who, list(resources), ttl, token, min([now, *older]), self._expiry(who, ttl)))
+        mine = [lease for plan in replaced for lease in plan.mine]
+        mine += [lease for lease in self._oracle.live() if not lease.tokens.isdisjoint(shown)]
+        self.all.append(Plan(who, list(resources), ttl, token, min([now, *older]), self._expiry(who, ttl), mine))
         self._tell("planned", who)
         return Answer("Planned")
 
@@ -56,10 +60,11 @@ class Plans:
         self._end(plan)
         return Answer("Released", True)
 
-    def take_out(self, who: Who, shown: frozenset[str], leased: tuple[str, ...]) -> None:
+    def take_out(self, who: Who, shown: frozenset[str], lease: Lease) -> None:
         """What was leased by proof of the plan is planned no longer."""
         for plan in [plan for plan in self.all if _is_own(plan, who, shown)]:
-            plan.resources = [name for name in plan.resources if not lies_in(name, leased)]
+            plan.resources = [name for name in plan.resources if not lies_in(name, lease.resources)]
+            plan.mine.append(lease)
             if not plan.resources:
                 self._end(plan)
 
@@ -88,7 +93,10 @@ class Plans:
         return {
             (mine, state, theirs, other)
             for state, names, other in others
-            if not (plan.who.session is not None and other.who.actor == plan.who.actor) and other is not plan
+            if not (plan.who.session is not None and other.who.actor == plan.who.actor)
+            and other is not plan
+            and other not in plan.mine
+            and not (isinstance(other, Waiter) and plan.token in other.shown)
             for mine in plan.resources
             for theirs in names
             if overlaps(mine, theirs)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PATTERNS = ("path:src/*.py", "path:**/a", "path:src/a.py", "path:s*/**")
 RESOURCES = ("path:src", "path:src/a", "path:lib", "repo:x", "issue:1", "alpha", "beta", *PATTERNS)
+POOLS = ("pool://p/1-3", "pool://p/1-2", "pool://p/3,2", "pool://p/1", "pool://p/2", "pool://p/3", "pool://p?label=b")
+POOL_MEMBERS = ("1 a", "2 a b", "3 b")
 PEOPLE = (Who("ann"), Who("bob"), Who("cat"))
 SESSION_HOLDERS = ("ann", "dan")
 """One of the sessions belongs to a holder who also works without one: they are still two."""
@@ -33,6 +35,8 @@ PROVE = os.environ.get("LEASEHOLD_PROVE") == "1"
 resources = st.sampled_from((*RESOURCES, "path:src", "alpha", "beta"))
 together = st.lists(resources, min_size=1, max_size=3, unique=True).map(lambda names: (tuple(names),))
 one_of = st.lists(resources, min_size=2, max_size=3, unique=True).map(lambda names: tuple((name,) for name in names))
+pools = st.sampled_from(("pool://p", *POOLS))
+anything = st.one_of(resources, pools)
 modes = st.sampled_from(
     (*3 * [("exclusive", 1)], *2 * [("shared", 1)], *2 * [("slots", 2)], ("slots", 3), ("slots", 1)),
 )
@@ -49,7 +53,10 @@ ends = st.sampled_from((*5 * [(0, False)], (3 * SECOND, False), (0, True)))
 def wants(draw: st.DrawFn) -> Want:
     mode, slots = draw(modes)
     grace, quarantine = draw(ends)
-    return Want(draw(st.one_of(together, together, one_of)), mode, slots, draw(ttls), grace, quarantine)
+    options = draw(st.one_of(together, together, one_of, pools))
+    if isinstance(options, str):
+        return Want(((options,),), ttl=draw(ttls), grace=grace, quarantine=quarantine)
+    return Want(options, mode, slots, draw(ttls), grace, quarantine)
 
 
 class Machine(RuleBasedStateMachine):
@@ -149,6 +156,19 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=actors, options=st.one_of(together, one_of), wait=waits, priority=priorities)
     def acquire_several(self, pick: int, options: tuple[tuple[str, ...], ...], wait: int, priority: int) -> None:
         self.duel.acquire(self._who(pick), Want(options), wait=wait, priority=priority)
+
+    @rule(pick=actors, pool=pools, wait=waits, priority=priorities, ttl=ttls, intent=st.booleans())
+    def acquire_a_member(self, pick: int, pool: str, wait: int, priority: int, ttl: int, intent: bool) -> None:
+        self.duel.acquire(self._who(pick), Want(((pool,),), ttl=ttl), wait=wait, priority=priority, intent=intent)
+
+    @rule(pick=actors, pool=pools, wait=waits, reentrant=st.booleans())
+    def ask_for_another_member(self, pick: int, pool: str, wait: int, reentrant: bool) -> None:
+        shown = self._tokens(1 + pick)
+        self.duel.acquire(self._who(pick), Want(((pool,),)), wait=wait, reentrant=reentrant, shown=shown)
+
+    @rule(members=st.lists(st.sampled_from(POOL_MEMBERS), max_size=3, unique=True))
+    def declare_a_pool(self, members: list[str]) -> None:
+        self.duel.declare_pool("pool://p", members)
 
     @rule(pick=actors, resource=resources, mode=st.sampled_from(("exclusive", "exclusive", "shared")))
     def poll(self, pick: int, resource: str, mode: str) -> None:
@@ -311,7 +331,12 @@ class Machine(RuleBasedStateMachine):
 
     # -------------------------------------------------------------------------------------------------- by force
 
-    @rule(pick=picks, resource=resources, want=wants(), what=st.sampled_from(("lease", "resource", "steal", "clear")))
+    @rule(
+        pick=picks,
+        resource=st.one_of(resources, st.sampled_from(POOLS)),
+        want=wants(),
+        what=st.sampled_from(("lease", "resource", "steal", "clear")),
+    )
     def use_force(self, pick: int, resource: str, want: Want, what: str) -> None:
         if what == "lease" and self._has_lease():
             self.duel.force_lease(self._lease(pick))

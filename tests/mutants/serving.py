@@ -304,6 +304,27 @@ SERVING = (
         suite("pools_give"),
     ),
     Mutant(
+        "a waiter for one member of a pool counts as one for any: a phantom deadlock",
+        "domain/rules/waitgraph.py",
+        "        return (*wait, *(tuple(self._needs(seeker, spot)) for spot in spots))\n",
+        "        return wait\n",
+        suite("way_out"),
+    ),
+    Mutant(
+        "the member of a pool that an agent holds itself hides a deadlock",
+        "domain/rules/waitgraph.py",
+        "    kept = spare if spot.is_part else max(",
+        "    kept = max(",
+        ("tests/domain/test_pools_in_line.py",),
+    ),
+    Mutant(
+        "every lease on a pool is on its first member",
+        "domain/rules/pools.py",
+        "    return option._replace(resources=(free,))\n",
+        "    return option._replace(resources=(next(iter(_members(option.resources[0]))),))\n",
+        ("tests/domain/test_pool_machine.py",),
+    ),
+    Mutant(
         "a server that is stopped forgets who waited",
         "server/api/long_polls.py",
         '            if operation.arguments["request_id"] and not',

@@ -178,6 +178,8 @@ class PlanTerms(Noun):
     """The request of a lease on all of it; each planned resource is an option of its own."""
     since: int
     until: int
+    mine: tuple[str, ...] = ()
+    """Leases without a session that the agent proved to be its own: they are no overlap."""
 
 
 class PlanMark(Noun):

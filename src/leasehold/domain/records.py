@@ -263,6 +263,7 @@ _WAITER_SHOWN = Waiter._fields.index("shown")
 _WAITER_ORDER = Waiter._fields.index("order")
 _WISH_OPTIONS = Poll._fields.index("options")
 _PLAN_ASK = PlanTerms._fields.index("ask")
+_PLAN_MINE = PlanTerms._fields.index("mine")
 _END_RESOURCES = End._fields.index("resources")
 _KEY_PREFIXES = Key._fields.index("prefixes")
 
@@ -322,7 +323,7 @@ def _wish(fields: list[Any]) -> Poll:
 
 def _plan(fields: list[Any]) -> PlanTerms:
     fields[_PLAN_ASK] = _ask(fields[_PLAN_ASK])
-    return PlanTerms(*fields)
+    return PlanTerms(*fields[:_PLAN_MINE], *map(_tupled, fields[_PLAN_MINE:]))
 
 
 def _key(fields: list[Any]) -> Key:

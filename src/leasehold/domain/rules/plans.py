@@ -8,7 +8,7 @@ leased.
 from __future__ import annotations
 
 from leasehold.domain import keys, names
-from leasehold.domain.entries import NAMED_MODES, OWN_MODES, PATTERN_MODES, PlanMark, PlanTerms
+from leasehold.domain.entries import NAMED_MODES, OWN_MODES, PlanMark, PlanTerms
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Planned, Refused, Released
 from leasehold.domain.plans import Overlap, Plan
@@ -57,11 +57,25 @@ def announce(draft: Draft, command: Announce) -> Outcome:
         if set(resources_of(ask)) <= set(resources_of(plan.ask)):
             since = min(since, plan.since)  # nothing new is planned: the plan only goes on
         _end(draft, plan, "replaced")
-    plan = PlanTerms(keys.plan_id(draft.number(), actor), ask, since, expiry(draft, actor, ask))
+    mine = _with_mine((each for plan in own for each in plan.mine), _opened(draft, ask, asked.shown))
+    plan = PlanTerms(keys.plan_id(draft.number(), actor), ask, since, expiry(draft, actor, ask), mine)
     _write(draft, plan)
     told: dict[str, object] = {"ttl": ask.ttl, "expires_at": plan.until, "name": ask.name, "reason": ask.reason}
     _tell(draft, "planned", plan, told)
-    return Planned(shown(draft, plan, asked.shown), "")
+    return Planned(shown(draft, plan), "")
+
+
+def _opened(draft: Draft, ask: LeaseRequest, tokens: tuple[str, ...]) -> list[str]:
+    """Return the ids of the leases on the nodes of this request that these tokens open."""
+    if not tokens:
+        return []
+    holds = [hold for node in nodes_of(ask) for hold in draft.record(node).holds.values()]
+    draft.require([keys.home(hold.id) for hold in holds])
+    return [hold.id for hold in holds if not set(tokens).isdisjoint(terms_of(draft, hold).tokens)]
+
+
+def _with_mine(known: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*known, *more)))[-OVERLAPS_TOLD:]
 
 
 def end(draft: Draft, command: EndPlan) -> Outcome:
@@ -88,26 +102,27 @@ def take_out(draft: Draft, hold: Hold, shown: tuple[str, ...]) -> None:
     """Take what this new lease covers out of the plans that are its holder's own, by its session or a shown token."""
     ask = terms_of(draft, hold)
     granted = ask.options[0]
-    marked: dict[str, None] = {}
-    for claim in granted.claims:
-        if claim.mode in OWN_MODES or claim.mode in PATTERN_MODES:
-            marked.update((mark.id, None) for mark in _marks(draft.record(claim.node)))
-    for id_ in marked:
-        plan = live(draft, id_)
-        if plan is not None and _is_own(plan, ask, hold.actor, shown):
-            _leave_out(draft, plan, granted.resources)
+    met = {plan.id: plan for claim in granted.claims for plan in _plans_at(draft, claim.node, claim.mode)}
+    for plan in met.values():
+        is_touched = any(touches(plan, name) for name in granted.resources)
+        if is_touched and _is_own(plan, ask, hold.actor, shown):
+            _leave_out(draft, plan, granted.resources, hold)
 
 
-def _leave_out(draft: Draft, plan: PlanTerms, leased: tuple[str, ...]) -> None:
+def _leave_out(draft: Draft, plan: PlanTerms, leased: tuple[str, ...], hold: Hold) -> None:
     """Leave out the planned names that lie in leased ones; end the plan once none is left."""
     left = tuple(
         [each for each in plan.ask.options if not any(names.lies_in(each.resources[0], name) for name in leased)]
     )
     if not left:
         _end(draft, plan, "leased")
-    elif len(left) < len(plan.ask.options):
+        return
+    mine = plan.mine if hold.actor == keys.plan_home(plan.id) and plan.ask.session else _with_mine(plan.mine, [hold.id])
+    if len(left) < len(plan.ask.options):
         _remove(draft, plan)
-        _write(draft, plan._replace(ask=plan.ask._replace(options=left)))
+        _write(draft, plan._replace(ask=plan.ask._replace(options=left), mine=mine))
+    elif mine != plan.mine:
+        draft.put(keys.plan_home(plan.id), plan._replace(mine=mine))
 
 
 def _is_own(plan: PlanTerms, ask: LeaseRequest, actor: str, shown: tuple[str, ...]) -> bool:
@@ -164,9 +179,9 @@ def _tell(draft: Draft, kind: str, plan: PlanTerms, detail: dict[str, object]) -
 # --------------------------------------------------------------------------------------------- the matrix
 
 
-def shown(draft: Draft, plan: PlanTerms, tokens: tuple[str, ...] = ()) -> Plan:
+def shown(draft: Draft, plan: PlanTerms) -> Plan:
     """Return the plan as everybody may see it, with all that overlaps with it and is not its agent's own."""
-    return _seen(draft, plan, tuple(_overlaps(draft, plan, tokens)[:OVERLAPS_TOLD]))
+    return _seen(draft, plan, tuple(_overlaps(draft, plan)[:OVERLAPS_TOLD]))
 
 
 def _seen(draft: Draft, plan: PlanTerms, overlaps: tuple[Overlap, ...]) -> Plan:
@@ -216,12 +231,12 @@ def _meet(name: str, other: str) -> bool:
     return names.lies_in(name, other) or names.lies_in(other, name) or names.overlaps(name, other)
 
 
-def _overlaps(draft: Draft, plan: PlanTerms, tokens: tuple[str, ...]) -> list[Overlap]:
+def _overlaps(draft: Draft, plan: PlanTerms) -> list[Overlap]:
     wanted = resources_of(plan.ask)
     found: dict[str, list[Overlap]] = {}
     for node, mode in modes_of(plan.ask).items():
         for other in _plans_at(draft, node, mode):
-            is_own = other.id == plan.id or _is_own(other, plan.ask, keys.plan_home(plan.id), tokens)
+            is_own = other.id == plan.id or _is_own(other, plan.ask, keys.plan_home(plan.id), ())
             if other.id not in found and not is_own:
                 names_ = resources_of(other.ask)
                 found[other.id] = _cells(wanted, names_, "planned", other.ask, other.since, other.until, other.id)
@@ -229,19 +244,16 @@ def _overlaps(draft: Draft, plan: PlanTerms, tokens: tuple[str, ...]) -> list[Ov
         load(draft, mode, holds)
         for hold in holds:
             if hold.id not in found and concerns(draft, mode, wanted, hold):
-                found[hold.id] = _with_lease(draft, wanted, hold, plan, tokens)
+                found[hold.id] = _with_lease(draft, wanted, hold, plan)
         for waiter in who_wait(draft, node, mode, wanted):
             if waiter.id not in found:
                 found[waiter.id] = _with_waiter(draft, wanted, waiter, plan)
     return sorted((each for rows in found.values() for each in rows), key=lambda each: (each.since_us, each.id))
 
 
-def _with_lease(
-    draft: Draft, wanted: tuple[str, ...], hold: Hold, plan: PlanTerms, tokens: tuple[str, ...]
-) -> list[Overlap]:
+def _with_lease(draft: Draft, wanted: tuple[str, ...], hold: Hold, plan: PlanTerms) -> list[Overlap]:
     ask = terms_of(draft, hold)
-    is_own = plan.ask.session is not None and hold.actor == keys.plan_home(plan.id)
-    if is_own or not set(tokens).isdisjoint(ask.tokens):
+    if hold.id in plan.mine or (plan.ask.session is not None and hold.actor == keys.plan_home(plan.id)):
         return []
     state = by_hold(draft, hold).state
     return _cells(wanted, ask.options[0].resources, state, ask, hold.acquired_at, hold.expires_at, hold.id)
@@ -250,7 +262,8 @@ def _with_lease(
 def _with_waiter(draft: Draft, wanted: tuple[str, ...], waiter: Waiter, plan: PlanTerms) -> list[Overlap]:
     draft.require([keys.home(waiter.id)])
     ask = waiting_for(draft, waiter)
-    if plan.ask.session is not None and waiter.actor == keys.plan_home(plan.id):
+    is_proved = not set(waiter.shown).isdisjoint(plan.ask.tokens)
+    if is_proved or (plan.ask.session is not None and waiter.actor == keys.plan_home(plan.id)):
         return []
     return _cells(wanted, resources_of(ask), "waiting", ask, waiter.since, waiter.deadline, waiter.id)
 

@@ -13,7 +13,7 @@ from leasehold.domain.outcomes import PoolDeclared, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Final
 
     from leasehold.domain.commands import DeclarePool
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MEMBERS: Final = "members"
 """Id of the entry of which the node of a declared pool has one."""
+PARTS_MOST: Final = 20_000
+"""Comparisons of members with requests, at most, for one wait in a search for deadlocks: it stays below a second."""
 
 
 def with_members(draft: Draft, ask: LeaseRequest) -> LeaseRequest | Refused:
@@ -97,11 +99,24 @@ def with_free_member(draft: Draft, option: Alternative) -> Alternative:
     return option._replace(resources=(free,))
 
 
-def room(draft: Draft, node: str, name: str) -> int:
-    """Return the number of members that are not closed after an unclean end."""
+def size(name: str) -> int:
+    """Return the number of members that this name stands for."""
+    return len(_members(name))
+
+
+def parts(name: str, others: Iterable[str]) -> list[str]:
+    """Return names that divide its members by which of the others want them; none if those want all or none of them."""
     wanted = _members(name)
-    closed = sum(1 for hold in draft.record(node).holds.values() if hold.closed and _member(hold) in wanted)
-    return len(wanted) - closed
+    sets = [_members(other) for other in dict.fromkeys(others) if other != name]
+    if not sets or len(sets) * len(wanted) > PARTS_MOST:
+        return []
+    found: dict[tuple[bool, ...], list[str]] = {}
+    for member in wanted:
+        found.setdefault(tuple([member in each for each in sets]), []).append(member)
+    pool = name[: name.index("/", len("pool://")) + 1]
+    return (
+        [pool + ",".join(member[len(pool) :] for member in part) for part in found.values()] if len(found) > 1 else []
+    )
 
 
 def has_one_of(held: Alternative, option: Alternative) -> bool:

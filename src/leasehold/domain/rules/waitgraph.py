@@ -78,6 +78,8 @@ class SoughtNode(Noun):
     """The same resource where patterns are around, which are compared by name."""
     is_first: bool = True
     """False for a further resource below the same node: nothing but what is compared by name is in its way here."""
+    is_part: bool = False
+    """True for members of a pool that the same waiters want, and of which any would do."""
 
 
 class WaitGraph:
@@ -170,8 +172,8 @@ class WaitGraph:
         yield from self._need(seeker.actor, spot.resource, counted, len(counted) - self.room(spot, seeker.slots) + 1)
 
     def room(self, spot: SoughtNode, slots: int) -> int:
-        """Return how many can be on this node at once: so many slots, or the members of a pool that are not closed."""
-        return slots if spot.mode != POOL else pools.room(self.draft, spot.node, spot.resource)
+        """Return how many can be on this node at once: so many slots, or the members that are wanted of a pool."""
+        return slots if spot.mode != POOL else pools.size(spot.name or spot.resource)
 
     def _need(self, actor: str, resource: str, rivals: list[Rival], enough: int) -> Iterable[Need]:
         others = [rival for rival in rivals if rival.actor != actor]
@@ -215,6 +217,8 @@ class WaitGraph:
 
 def _is_counted(rival: Rival, spot: SoughtNode, slots: int) -> bool:
     """Return True if both want one of so many slots or members; all other rivals have to give way."""
+    if spot.is_part:
+        return rival.order == FIRST
     return spot.mode == rival.mode and (spot.mode == POOL or (spot.mode == SLOTS and rival.slots == slots))
 
 
@@ -254,11 +258,29 @@ class _Searched(WaitGraph):
 
     def __init__(self, draft: Draft) -> None:
         super().__init__(draft)
-        self._lines: dict[tuple[str, str, int, bool, str | None, bool], _ClaimRivals] = {}
+        self._lines: dict[tuple[str, str, int, bool, str | None, bool, bool], _ClaimRivals] = {}
+        self._parts: dict[tuple[str, str], list[str]] = {}
+
+    def choices(self, actor: str, options: tuple[Alternative, ...], slots: int, order: tuple[int, ...]) -> Wait:
+        """Return the obstacles to each option; of a pool, also to each part of it, of which any member will do."""
+        wait = super().choices(actor, options, slots, order)
+        claim, name = options[0].claims[0], options[0].resources[0]
+        if claim.mode != POOL:
+            return wait
+        key = (claim.node, name)
+        if key not in self._parts:
+            self._parts[key] = pools.parts(name, self._wanted_at(claim.node))
+        seeker = Seeker(actor, options, slots, order)
+        spots = [SoughtNode(claim.node, POOL, name, part, is_part=True) for part in self._parts[key]]
+        return (*wait, *(tuple(self._needs(seeker, spot)) for spot in spots))
+
+    def _wanted_at(self, node: str) -> list[str]:
+        """Return the names of a pool that waiters want."""
+        return [resources(self.draft, waiter)[0] for waiter in self.draft.record(node).waiters]
 
     def _needs(self, seeker: Seeker, spot: SoughtNode) -> Iterable[Need]:
         order, slots = seeker.order, seeker.slots
-        key = (spot.node, spot.mode, slots, order == LAST, spot.name, spot.is_first)
+        key = (spot.node, spot.mode, slots, order == LAST, spot.name, spot.is_first, spot.is_part)
         lines = self._lines.get(key)
         if lines is None:
             lines = self._lines[key] = _ClaimRivals()
@@ -266,8 +288,8 @@ class _Searched(WaitGraph):
         if lines.seen < order:
             self._look(lines, spot, slots, order)
         needs = (
-            _shared_need(seeker, spot.resource, lines.others, 0),
-            _shared_need(seeker, spot.resource, lines.counted, max(self.room(spot, slots) - 1, 0)),
+            _shared_need(seeker, spot, lines.others, 0),
+            _shared_need(seeker, spot, lines.counted, self.room(spot, slots) - 1),
         )
         return [need for need in needs if need is not None]
 
@@ -293,13 +315,16 @@ class _Searched(WaitGraph):
             (lines.counted if _is_counted(rival, spot, slots) else lines.others).add(rival)
 
 
-def _shared_need(seeker: Seeker, resource: str, line: _Rivals, spare: int) -> Need | None:
-    """Return the need that all rivals ahead but `spare` give way; an actor never waits for itself."""
+def _shared_need(seeker: Seeker, spot: SoughtNode, line: _Rivals, spare: int) -> Need | None:
+    """Return the need that all rivals ahead but `spare` give way.
+
+    An actor never waits for itself; but a part of a pool that it blocks itself is no way out for it.
+    """
     if len(line.actors) <= spare:
         return None
     first = bisect_left(line.orders, seeker.order)
-    own = line.own(seeker.actor, first)
-    return Need(resource, line.actors, first - max(spare, own), first) if first > max(spare, own) else None
+    kept = spare if spot.is_part else max(spare, line.own(seeker.actor, first))
+    return Need(spot.resource, line.actors, first - kept, first) if first > kept else None
 
 
 class _Considered(_Searched):
@@ -318,6 +343,10 @@ class _Considered(_Searched):
 
     def _outside_of_queues(self, actor: str) -> list[Wait]:
         return [self.wanted()] if actor == self.actor else super()._outside_of_queues(actor)
+
+    def _wanted_at(self, node: str) -> list[str]:
+        option = self.ask.options[0]
+        return super()._wanted_at(node) + [option.resources[0]] * (option.claims[0].node == node)
 
     def _newcomer_ahead(self, spot: SoughtNode, order: tuple[int, ...]) -> list[Rival]:
         """Return the request under consideration if its priority would put it before an older waiter.

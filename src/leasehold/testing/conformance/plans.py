@@ -113,6 +113,23 @@ class Plans:
         take(alice, ["path:src/b.py", "issue:1"], token=mine.token)
         assert [each.holder for each in _plans(alice)] == ["bob"]
 
+    def test_plans_show_no_lease_and_no_wait_of_their_own(self, connect: Connect) -> None:
+        """Leases that the agent proved to be its own are no conflict, in the answer and in every later list."""
+        alice, bob = connect(holder="alice"), connect(holder="bob")
+        before = take(alice, "path:src/a.py")
+        mine = _plan(alice, "path:src", "path:lib", token=before.token)
+        take(alice, ["path:src/b.py", "path:lib"], token=mine.token)
+        assert (mine.plan.overlaps, [each.overlaps for each in _plans(bob)]) == ((), [()])
+        other = take(bob, "path:src/c.py")
+        again = _plan(alice, "path:src", token=mine.token)
+        waiting = wait_for(alice, "path:src/c.py", token=again.token)
+        assert _cells(again.plan.overlaps) == {("path:src", "held", "bob", "path:src/c.py")}
+        assert _cells(_plans(bob)[0].overlaps) == _cells(again.plan.overlaps)
+        release(bob, other)
+        expect(Granted, waiting.answer())
+        take(alice, "path:src/d.py")  # without proof, a namesake's
+        assert _cells(_plans(bob)[0].overlaps) == {("path:src", "held", "alice", "path:src/d.py")}
+
     def test_plans_of_a_directory_outlive_a_lease_on_a_part_of_it(self, connect: Connect) -> None:
         """A lease on a file takes nothing out of a planned directory; one on a directory or pattern takes its files."""
         alice = connect(holder="alice")

@@ -128,6 +128,32 @@ class Pools:
         cycle = expect(Deadlock, a.acquire("issue:2", ttl=LONG, wait=LONG)).cycle
         assert cycle == ("a", "issue:2", "b", "pool://one/1")
 
+    def test_pools_are_no_deadlock_while_one_member_is_a_way_out(self, connect: Connect) -> None:
+        """A stuck waiter for one member keeps nobody from waiting for another, nor does one that is closed for now."""
+        needs_fifo(connect)
+        a, b, c, d = (connect(holder=holder) for holder in "abcd")
+        take(a, "pool://part/1")
+        free = take(b, "pool://part/2")
+        issue = take(d, "issue:1")
+        of_a = wait_for(a, "issue:1")
+        of_c = wait_for(c, "pool://part/1")
+        whole = wait_for(d, "pool://part/1-2")
+        release(b, free)
+        assert expect(Granted, whole.answer()).lease.value == "2"
+        release(d, issue)
+        expect(Granted, of_a.answer())
+        assert a.force_release("pool://part/1", by="ops", reason="stuck")
+        expect(Granted, of_c.answer())
+
+        take(a, "pool://closed/1")
+        take(b, "pool://closed/2", on_expiry="quarantine")
+        assert b.force_release("pool://closed/2", by="ops", reason="stuck")
+        take(d, "issue:2")
+        wait_for(a, "issue:2")
+        patient = wait_for(d, "pool://closed/1-2")
+        assert d.clear("pool://closed/2", by="ops", reason="looked at it")
+        assert expect(Granted, patient.answer()).lease.value == "2"
+
     def test_pools_give_the_same_member_again(self, connect: Connect) -> None:
         """A retry and a re-entrant request get the lease that is there."""
         locks = connect()
