@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
+
+from tests.kit.shell import PATIENCE, until
 
 if TYPE_CHECKING:
     from typing import Any
@@ -44,6 +47,31 @@ def test_a_new_plan_replaces_ones_own_and_no_other(shell: Shell) -> None:
     assert told == [("bob", ["issue:1"]), ("ada", ["issue:2"])]
 
 
+def test_a_firm_plan_is_acquired_whole_once_all_of_it_is_free(shell: Shell) -> None:
+    shell.call("plan", "issue:1", "issue:2", "issue:3", holder="ada")
+    shell.call("acquire", "issue:2", holder="bob")
+    refused = shell.call("plan", "issue:1", "issue:2", "--firm", "--wait", "0", "--json", holder="ada")
+    assert (refused.code, refused.said["error"]["holders"][0]["holder"]) == (4, "bob")
+    waiting = shell.start("plan", "issue:1", "issue:2", "--firm", "--json", holder="ada")
+    until(lambda: shell.waiting("issue:1") == ["ada"])
+    assert shell.call("acquire", "issue:1", holder="cat").code == 4
+    shell.call("release", "issue:2", holder="bob")
+    out, _ = waiting.communicate(timeout=PATIENCE)
+    assert json.loads(out)["data"]["lease"]["resources"] == ["issue:1", "issue:2"]
+    assert [each["resources"] for each in plans(shell)] == [["issue:3"]]
+    assert shell.call("release", "issue:1", "issue:2", holder="ada").code == 0
+
+
+def test_a_firm_plan_that_closes_a_cycle_is_refused(shell: Shell) -> None:
+    shell.call("acquire", "issue:1", holder="ada")
+    shell.call("acquire", "issue:2", holder="bob")
+    waiting = shell.start("acquire", "issue:2", "--wait", "60s", holder="ada")
+    until(lambda: shell.waiting("issue:2") == ["ada"])
+    assert shell.call("plan", "issue:1", "issue:3", "--firm", holder="bob").code == 6
+    shell.call("release", "issue:2", holder="bob")
+    assert waiting.wait(PATIENCE) == 0
+
+
 def test_it_is_released_by_its_id(shell: Shell) -> None:
     mine = shell.call("plan", "issue:1", "--json", holder="ada").said["data"]["plans"][0]["id"]
     assert shell.call("release", mine, holder="bob").code == 3
@@ -74,3 +102,5 @@ def test_the_matrix_is_a_picture(shell: Shell) -> None:
 def test_options_of_a_plan_need_a_plan(shell: Shell) -> None:
     assert shell.call("plan", "--name", "x").code == 2
     assert shell.call("plan", "issue:1", "--format", "svg").code == 2
+    assert shell.call("plan", "issue:1", "--wait", "1m").code == 2
+    assert shell.call("plan", "--firm").code == 2

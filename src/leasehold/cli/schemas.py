@@ -226,6 +226,7 @@ DATA: dict[str, str] = {
 _TOUCHING = ("RunLost", "NotAllowed")
 REFUSALS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("acquire", "run"), ("Held", "Deadlock", "RunLost")),
+    "plan": ("Held", "Deadlock"),
     **dict.fromkeys(("wait", "worktree add", "worktree env"), ("Held",)),
     "steal": ("Held",),
     **dict.fromkeys(("renew", "update", "session heartbeat"), _TOUCHING),
@@ -277,10 +278,12 @@ def schema(verb: str) -> Schema:
     data = schemas.of_kind(DATA[verb])
     if verb == "workflow check":
         data = {"anyOf": [data, {"type": "object", "maxProperties": 0}]}
+    if verb == "plan":  # a firm one is acquired
+        data = {"anyOf": [data, schemas.of_kind("Acquired")]}
     refusals = (*REFUSALS.get(verb, ()), "Failure")
     error: Schema = {"oneOf": [schemas.of_kind(name) for name in refusals]}
     choices = _envelope(data, error)
-    kinds = [DATA[verb], *refusals]
+    kinds = [DATA[verb], *(["Acquired"] if verb == "plan" else []), *refusals]
     if verb in ("renew", "release"):
         choices = [*_envelope(data, {**error, "not": {"required": ["results"]}}), *_of_several(data, error)]
     if verb == "run":

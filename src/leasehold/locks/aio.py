@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import TimedOut
 from leasehold.locks.planning import AsyncPlanning
-from leasehold.locks.sync import CallDefaults
+from leasehold.locks.sync import LEADER, CallDefaults
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -113,6 +113,7 @@ class AsyncLocks(CallDefaults, AsyncPlanning):
         """As `Locks.lead`, for `async for`; `async with term:` in it cancels its body when you are deposed."""
         from leasehold.locks.holding.aio import async_terms  # noqa: PLC0415 (see `lock`)
 
+        options.setdefault("name", LEADER)
         return async_terms(self, {"resources": resources, "ttl": ttl, "wait": True, **options})
 
     def guarded(

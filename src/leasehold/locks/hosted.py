@@ -145,6 +145,8 @@ class Served:
     def __init__(
         self, stores: Sequence[Store], settings: Settings, loop: asyncio.AbstractEventLoop, *, space: str
     ) -> None:
+        self.pools = settings.pools
+        """The members of each pool that the server's configuration declares, each with its labels after it."""
         self._lanes = [ServedLane(store, settings, loop) for store in stores]
         self._control = self._lanes[0]
         self._divided = len(stores) - 1

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _PLAIN = frozenset((int, float, str, type(None)))
 SPANS = ("ttl", "wait", "grace", "overlap", "since")
 """Arguments that are durations or times, in every verb that has them."""
+LEADER = "leader"
+"""The work of a leader that names no other; the dashboard shows exclusive leases of this name as elections."""
 OF_A_LEASE = frozenset(("renew", "release", "update"))
 _EVERYWHERE = frozenset(("list", "plans", "graph", "history", "sessions"))
 """These verbs cover every space and holder unless a call names one."""
@@ -167,6 +169,7 @@ class Locks(CallDefaults, Planning):
         """
         from leasehold.locks.holding.sync import terms  # noqa: PLC0415 (see `lock`)
 
+        options.setdefault("name", LEADER)
         return terms(self.lock(resources, ttl=ttl, wait=True, **options))
 
     def guarded(

@@ -68,10 +68,21 @@ def _busy_day(server: Running) -> list[socket.socket]:
     credential = server.post("sessions", session, key=agent).json["credential"]
     asked = {"resources": "path:old", "session": credential, "name": "clean up", "reason": "spring", "trace": TRACE}
     assert server.post("acquire", asked, key=agent).status == 200
+    for number in range(3):
+        _take(server, "pool://ports/3000-3002", f"tester-{number}", ttl_seconds=900, name="browser tests")
+    declared = {"resource": "pool://gpu", "members": ["g0 a100", "g1 h100", "g2 h100"], "by": "ops"}
+    assert server.post("pools", declared).status == 200
+    _take(server, "pool://gpu?label=h100", "trainer-1", name="fine-tune", on_expiry="quarantine")
+    server.post("force-release", {"target": "pool://gpu/g1", "reason": "the node is gone", "by": "ops"})
+    _take(server, "pool://gpu", "trainer-2", name="evaluate")
+    first = _take(server, "scheduler", "worker-1", name="leader")
+    server.post("release", first)
+    _take(server, "scheduler", "worker-2", name="leader", ttl_seconds=900)
     _take(server, "fork-1", "dan")
     _take(server, "fork-2", "eve")
     waits = [_wait(server, "deploy://api-prod", "ci-8"), _wait(server, "deploy://api-prod", "ci-9")]
     waits += [_wait(server, "path:src/parser/part_07.py", "ci-7"), _wait(server, "fork-2", "dan")]
+    waits += [_wait(server, "pool://ports/3000-3002", "tester-3"), _wait(server, "scheduler", "worker-1")]
     assert server.post("acquire", {"resources": "fork-1", "holder": "eve", "wait_seconds": 9}).code == "deadlock"
     return waits
 
@@ -88,6 +99,7 @@ def test_axe_finds_nothing_serious(browser: Browser, server: Running, colours: s
         for view, ready in READY.items():
             page.goto(f"{server.url}/#{address(server, view)}")
             expect(page.locator(ready).first).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 1280, view
             picture(page, f"{view}-{colours}")
             assert serious(page) == [], view
         page.goto(f"{server.url}/#now")
@@ -103,6 +115,8 @@ READY = {
     "now": ".lease:not([hidden])",
     "waiting": ".cycle-card svg",
     "plans": ".plans .empty",
+    "pools": ".pools tr >> text=quarantined",
+    "elections": ".elections tr >> text=completed",
     "history": ".timeline .bar",
     "contention": "tbody th",
     "trends": ".chart[data-chart=wait] svg",

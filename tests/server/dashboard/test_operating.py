@@ -178,6 +178,7 @@ def test_plans_are_shown_with_what_overlaps(browser: Browser, office: Office) ->
 
     with looking(browser, office.server, key=office.admin, view="plans") as page:
         expect(page.locator(".plans")).to_contain_text("No agent has announced a plan.")
+        expect(page.locator(".plans code.step")).to_contain_text("leasehold plan path:src/parser issue:42")
         plan("ann", "path:src", "issue:1")
         plan("bob", "path:src/<b>.py")
         tables = page.locator(".plans tbody")
@@ -187,6 +188,59 @@ def test_plans_are_shown_with_what_overlaps(browser: Browser, office: Office) ->
         expect(cell).to_have_count(1)
         for told in ("path:src", "ann", "path:src/<b>.py", "planned by bob"):
             expect(cell).to_contain_text(told)
+
+
+def test_pools_show_who_has_which_member_and_who_waits(browser: Browser, office: Office) -> None:
+    with looking(browser, office.server, key=office.admin, view="pools") as page:
+        view = page.locator(".pools")
+        expect(view.locator("code.step")).to_contain_text("leasehold acquire pool://ports/3000-3099")
+        declared = {"resource": "pool://gpu", "members": ["g10 a100", "g9 h100"]}
+        assert office.server.post("pools", declared, key=office.admin).status == 200
+        first = office.take("pool://gpu?label=h100", "ann", name="<b>train")
+        office.take("pool://ports/3000-3001", "ben", on_expiry="quarantine")
+        waiting = {"resources": "pool://gpu/g9", "holder": "bob", "wait_seconds": 50}
+        with office.server.begin("acquire", waiting, key=office.agent):
+            rows = view.locator("tbody").first.locator("tr")
+            expect(rows).to_have_count(3)
+            for place, told in enumerate(("pool://gpu/g9held", "pool://gpu/g10free", "pool://ports/3000held")):
+                expect(rows.nth(place)).to_contain_text(re.compile(re.escape(told)))
+            expect(rows.first).to_contain_text("<b>train")
+            expect(view.locator("tbody").nth(1)).to_contain_text("bob")
+            view.get_by_label("Pool", exact=True).select_option("pool://ports")
+            expect(rows).to_have_count(1)
+            expect(page).to_have_url(re.compile(r"#pools\?pool=pool%3A%2F%2Fports$"))
+            page.reload()
+            expect(rows).to_have_count(1)
+            office.server.post("force-release", {"target": "pool://ports/3000", "reason": "x"}, key=office.admin)
+            expect(rows).to_contain_text("quarantined")
+            view.get_by_label("Pool", exact=True).select_option("")
+            office.server.post("release", first, key=office.agent)
+            expect(rows.first).to_contain_text("bob")
+
+
+def test_elections_show_who_leads_and_the_terms_before(browser: Browser, office: Office) -> None:
+    with looking(browser, office.server, key=office.admin, view="elections") as page:
+        view = page.locator(".elections")
+        expect(view.locator("code.step")).to_contain_text("leasehold run scheduler --lead --url")
+        first = office.take("scheduler", "ann", name="leader")
+        office.take("migrator", "eve", name="leader")
+        office.take("issue:1", "eve", name="fix")
+        waiting = {"resources": "scheduler", "holder": "bob", "wait_seconds": 50, "name": "leader"}
+        with office.server.begin("acquire", waiting, key=office.agent):
+            rows = view.locator("tbody").first.locator("tr")
+            expect(rows).to_have_count(2)
+            expect(rows.nth(1)).to_contain_text("bob")
+            view.get_by_role("button", name="Terms of scheduler").click()
+            expect(page).to_have_url(re.compile(r"#elections\?election=scheduler$"))
+            terms = view.locator("tbody").nth(1).locator("tr")
+            expect(terms).to_have_count(1)
+            expect(terms).to_contain_text("leads")
+            office.server.post("release", first, key=office.agent)
+            expect(rows.nth(1).get_by_role("link", name="bob")).to_be_visible()
+            expect(terms).to_have_count(2)
+            expect(terms.nth(1)).to_contain_text("completed")
+            page.reload()
+            expect(terms).to_have_count(2)
 
 
 def test_the_audit_says_who_did_what_by_which_key_and_why(browser: Browser, office: Office) -> None:

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from leasehold.domain.plans import Overlap, Plan
 
 NOTHING = "Nothing overlaps."
+FIRM_WAIT = "24h"
+"""A firm plan waits for so long unless --wait says otherwise."""
 
 
 def plan(context: Context) -> int:
     """Announce a plan if there are names; otherwise show all plans with what overlaps."""
     if context.values["resources"]:
-        return _announce(context)
-    for option in ("name", "reason", "ttl"):
+        return _queue(context) if context.values["firm"] else _announce(context)
+    if context.values["firm"]:
+        raise InvalidInput("firm", "--firm is for a new plan: name what you are about to touch")
+    for option in ("name", "reason", "ttl", "wait"):
         if context.values[option] is not None:
             raise InvalidInput(option, f"--{option} is for a new plan: name what you are about to touch")
     plans = accepted(context.locks.plans(space=context.space))
@@ -39,11 +43,25 @@ def plan(context: Context) -> int:
     return context.end(plans, text, {"plans": wire.encoded("Plan[]", plans)})
 
 
+def _queue(context: Context) -> int:
+    """Acquire all of a firm plan at once. Its names leave the plan that was announced before, once they are granted."""
+    from leasehold.cli.commands.acquire import acquire  # noqa: PLC0415 (only for a firm plan)
+    from leasehold.cli.entry.quick import TAKING  # noqa: PLC0415
+
+    rest = {option.name: option.absent for option in TAKING}
+    given = {name: value for name, value in context.values.items() if name not in rest or value is not None}
+    alone = {"request_id": None, "reentrant": False, "local": False, "token_file": None, "print": None}
+    context.values = {**rest, **alone, **given, "wait": context.values["wait"] or FIRM_WAIT}
+    return acquire(context)
+
+
 def _announce(context: Context) -> int:
     """Announce, save the token, and forget those of the plans that this one replaced."""
     values = context.values
     if values["format"] != "text":
         raise InvalidInput("format", "--format is for the plans of everybody: leave out the names")
+    if values["wait"] is not None:
+        raise InvalidInput("wait", "goes with --firm: any other plan is announced at once")
     context.hint_at_paths(values["resources"])
     tokens = context.tokens
     outcome = accepted(

@@ -16,6 +16,7 @@ from leasehold.cli.terminal.interrupts import Interrupts
 from leasehold.cli.terminal.live_line import wait_for
 from leasehold.domain.outcomes import Granted, Lost, Refused, Released, TimedOut
 from leasehold.errors import InvalidInput
+from leasehold.locks.sync import LEADER
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _campaign(context: Context) -> None:
         raise InvalidInput("wait", "a candidate waits until it is elected: leave --wait out, or leave --lead out")
     if values["on_lost"] == "warn":
         raise InvalidInput("on_lost", "a deposed leader must end: give --on-lost term or kill, or leave --lead out")
-    context.values = {**values, "wait": FOR_EVER, "ttl": values["ttl"] or LEAD_TTL}
+    context.values = {**values, "wait": FOR_EVER, "ttl": values["ttl"] or LEAD_TTL, "name": values["name"] or LEADER}
 
 
 def _run_once(context: Context, interrupts: Interrupts) -> int | None:

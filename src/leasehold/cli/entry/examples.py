@@ -55,6 +55,7 @@ acquire leave it. You have one plan: a new one replaces it. Release it by its id
 examples:
   leasehold plan path:src/parser issue:42 --name "new parser"
   leasehold plan 'path:docs/**/*.md' --ttl 2h
+  leasehold plan path:src/parser issue:42 --firm --wait 1h   # wait for all of it, and acquire it
   leasehold plan                               # everybody's plans, and where they collide
   leasehold plan --format svg > plans.svg
 """,

@@ -82,6 +82,8 @@ _VERBS = (
             Flag("--name", "the name of your work, for others to see", "TEXT"),
             Flag("--reason", "why you plan it, for others to see", "TEXT"),
             Flag("--ttl", "how long the plan lives (default 30m)", "TIME"),
+            Flag("--firm", "queue for all of it at once, and acquire it whole once it is free"),
+            Flag("--wait", "how long a firm plan waits (default 24h; 0: not at all)", "TIME"),
             Flag("--format", "text (default) or svg, for all plans", "FORMAT", "text", ("text", "svg")),
             SESSION,
             *COMMON,

@@ -34,6 +34,7 @@ def paths(app: App) -> dict[str, dict[str, Endpoint]]:
         "/dashboard/runs": {"GET": partial(views.runs, app)},
         "/dashboard/contention": {"GET": figures.contention},
         "/dashboard/trends": {"GET": figures.trends},
+        "/dashboard/pools": {"GET": partial(views.pools, app)},
         "/dashboard/closed": {"GET": partial(views.closed, app)},
         "/dashboard/{name}": {"GET": files.part},
     }

@@ -1,4 +1,4 @@
-"""Views that only the page needs: the graph and its layout, runs, closed resources (`figures`: contention, trends).
+"""Views that only the page needs: the graph, runs, closed resources, declared pools (`figures`: contention, trends).
 
 Each makes one or a few calls of the public verbs, and shapes their outcome for a picture.
 """
@@ -9,8 +9,9 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from leasehold.domain import pools as naming
 from leasehold.domain.leases import Inspection
-from leasehold.domain.outcomes import Refused
+from leasehold.domain.outcomes import PoolDeclared, Refused
 from leasehold.pictures.layout import HEIGHT, WIDTH, placed
 from leasehold.pictures.runs import KINDS, runs_of
 from leasehold.pictures.waits import waits_of
@@ -40,6 +41,8 @@ EDGES_MOST = 10_000
 BEHIND_MOST = 8
 """Of more holders than these, only the number is sent."""
 CLOSED_MOST = 200
+POOLS_MOST = 50
+"""The declared members of so many pools are looked up at a time."""
 
 
 class Runs(r.Query):
@@ -57,6 +60,7 @@ class Runs(r.Query):
 
 GRAPH = Route("GET", "/dashboard/graph", "graph", r.TAKES["sessions"], "")
 RUNS = Route("GET", "/dashboard/runs", "history", Runs, "")
+POOLS = Route("GET", "/dashboard/pools", "list", r.TAKES["sessions"], "")
 CLOSED = Route("GET", "/dashboard/closed", "history", r.TAKES["sessions"], "")
 
 
@@ -187,3 +191,23 @@ async def closed(app: App, request: Request) -> Response:
             if each.state == "quarantined":
                 found[f"{each.lease} {each.resource}"] = {"space": space, **wire.blocker(each)}
     return problems.ok({"closed": list(found.values())})
+
+
+async def pools(app: App, request: Request) -> Response:
+    """Return the declared members of each pool of which a member is held, and of those in the configuration."""
+    _, asked = await app.checked(request, POOLS)
+    locks = app.served.locks
+    leases = checked(await locks.list(space=asked["space"]))
+    found = {(each.space, naming.whole(name)) for each in leases for name in each.resources if naming.value(name)}
+    found |= {(asked["space"] or locks.space, f"{naming.PREFIX}{name}") for name in app.served.pools}
+    told = [(space, name, await _declared(app, space, name)) for space, name in sorted(found)[:POOLS_MOST]]
+    return problems.ok({"pools": [{"space": space, "pool": name, "members": members} for space, name, members in told]})
+
+
+async def _declared(app: App, space: str, name: str) -> list[str]:
+    """Return the members that the configuration declares, or else the store, without their labels."""
+    members = app.served.pools.get(name.removeprefix(naming.PREFIX), ())
+    if not members:
+        outcome = await app.served.locks.declare_pool(name, None, by="dashboard", space=space)
+        members = outcome.members if isinstance(outcome, PoolDeclared) else ()
+    return [each.partition(" ")[0] for each in members]

@@ -7,12 +7,14 @@ import { Audit } from "./audit.js";
 import { Contention } from "./contention.js";
 import { askNothingMore } from "./dialog.js";
 import { byId, el, say } from "./dom.js";
+import { Elections } from "./elections.js";
 import { History } from "./history.js";
 import { Live } from "./live.js";
 import { Now } from "./now.js";
 import { openPalette } from "./palette.js";
 import { closePanel } from "./panel.js";
 import { Plans } from "./plans.js";
+import { Pools } from "./pools.js";
 import { askForKey, signOut, whoAmI } from "./signing.js";
 import { State } from "./state.js";
 import { Subject } from "./subject.js";
@@ -20,7 +22,7 @@ import { ago, clock, now } from "./times.js";
 import { Trends } from "./trends.js";
 import { Waiting, showCount } from "./waiting.js";
 
-const VIEWS = { now: Now, waiting: Waiting, plans: Plans, history: History, contention: Contention, trends: Trends, audit: Audit, act: Act };
+const VIEWS = { now: Now, waiting: Waiting, plans: Plans, pools: Pools, elections: Elections, history: History, contention: Contention, trends: Trends, audit: Audit, act: Act };
 const SUBJECTS = ["resource", "holder", "session", "key"]; // each has a page of its own
 const TICK = 250;
 const WORDS = { connecting: "Connecting", live: "Live", cut: "Disconnected", resting: "Resting" };

@@ -6,7 +6,8 @@ import { el } from "./dom.js";
 import { named, spaced } from "./naming.js";
 
 const SHOWN = 12;
-const VIEWS = [["now", "Now: what is held"], ["waiting", "Waiting: queues and the graph"], ["plans", "Plans: what agents are about to touch"], ["history", "History: what happened"], ["contention", "Contention: most waited for"],
+const VIEWS = [["now", "Now: what is held"], ["waiting", "Waiting: queues and the graph"], ["plans", "Plans: what agents are about to touch"],
+  ["pools", "Pools: members, held and free"], ["elections", "Elections: who leads"], ["history", "History: what happened"], ["contention", "Contention: most waited for"],
   ["trends", "Trends: over time"], ["audit", "Audit: what admins did"], ["act", "Act: keys, sessions, closed resources"]];
 
 let open = null;

@@ -2,6 +2,7 @@
 
 import { get } from "./api.js";
 import { el, say } from "./dom.js";
+import { noPlans } from "./empty.js";
 import { holderLink, resourceLinks } from "./naming.js";
 import { table } from "./table.js";
 import { ago, now } from "./times.js";
@@ -12,7 +13,7 @@ const CELLS = ["Planned", "By", "Overlaps", "With", "Since", "Work"];
 export class Plans {
   constructor(app) {
     this.app = app;
-    this.note = el("p", { class: "hint grow", role: "status" });
+    this.note = el("p", { class: "hint", role: "status" });
     this.list = el("div");
     this.matrix = el("div");
     this.element = el("section", { class: "view plans", "aria-labelledby": "plans-title" },
@@ -39,7 +40,7 @@ export class Plans {
       const { plans } = await get("/v1/plans");
       const cells = cellsOf(plans);
       say(this.note, `${plans.length} plans, ${cells.length} overlaps`);
-      this.list.replaceChildren(table("Plans", HEADS, plans.map(lineOf), "No agent has announced a plan."));
+      this.list.replaceChildren(table("Plans", HEADS, plans.map(lineOf), noPlans()));
       this.matrix.replaceChildren(table("Conflict matrix", CELLS, cells.map(([plan, cell]) => cellLine(plan, cell)), "Nothing overlaps."));
     } catch (error) {
       say(this.note, error.message);

@@ -1,5 +1,7 @@
 // Times and durations as people read them. The store's clock decides: `skew` is how far it is from the browser's.
 
+import { el } from "./dom.js";
+
 let skew = 0;
 
 export function setClock(rfc3339) {
@@ -36,6 +38,11 @@ export function clock(ms) {
 export function moment(ms) {
   const today = new Date().toDateString() === new Date(ms).toDateString();
   return today ? clockOf.format(ms) : `${dayOf.format(ms)} ${clockOf.format(ms)}`;
+}
+
+// A time that runs: a view updates it at each tick.
+export function running(text) {
+  return Object.assign(el("span", { data: { runs: "" } }, text()), { running: text });
 }
 
 export function ago(ms) {
