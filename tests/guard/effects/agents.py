@@ -13,7 +13,10 @@ from leasehold.guard.editors.payloads import HookCall
 from tests.guard.effects.repository import sh
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from leasehold.guard.editors.decision import Deciding
 
 
 class Agent(NamedTuple):
@@ -23,6 +26,8 @@ class Agent(NamedTuple):
     locks: leasehold.Locks
     here: Path
     env: dict[str, str]
+    around: Callable[[Deciding], Deciding] = lambda steps: steps
+    """Drives the conversation of a hook."""
 
     def hook(self, moment: str, number: int, command: str = "", path: str = "", policy: str = "require") -> Decision:
         """Answer one hook."""
@@ -32,7 +37,7 @@ class Agent(NamedTuple):
         credential, known = hook.credential(call, self.env, "here"), hook.known(call, self.env, "here")
         terms = HookTerms(hook.holder_of(call), credential, policy, 600, known=known)
         found = local.trees_of(call, str(self.here), self.env)
-        decision = ask(self.locks, local.steps(call, terms, found, self.env, "here"))
+        decision = ask(self.locks, self.around(local.steps(call, terms, found, self.env, "here")))
         hook.remember(call, self.env, "here", decision)
         return decision._replace(taken=())
 

@@ -108,8 +108,11 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
         return YES
     words = _written(call)
     said = reach.split(words or (), cwd, found)
-    names: tuple[Resource, ...] = (ROOT,) if words is None else _names(_without_undone(call, terms, said, found, env))
-    note = "" if words is not None else "The command is too long to parse, so all paths were checked: "
+    note = "The command is too long to parse, so all paths were checked: "
+    names: tuple[Resource, ...] = (ROOT,)
+    if words is not None:
+        left, note = _without_undone(call, terms, said, found, env)
+        names = _names(left)
     decision = yield from deciding.before_command(names, terms, note)
     if decision.allowed:
         from leasehold.guard.effects.guarding import begin  # noqa: PLC0415 (likewise)
@@ -122,21 +125,27 @@ def _before(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mappin
 
 def _without_undone(
     call: HookCall, terms: HookTerms, said: Mapping[str, Sequence[str]], found: Sequence[Tree], env: Mapping[str, str]
-) -> Mapping[str, Sequence[str]]:
-    """Leave out the files that this command restores as a hook asked this agent to; the effects are judged anyway."""
+) -> tuple[Mapping[str, Sequence[str]], str]:
+    """Leave out the files that this command restores as a hook asked this agent to; the effects are judged anyway.
+
+    A file that was changed again stays in, with a note: its holder may have worked on it, and that is not to be undone.
+    """
     folders = {tree.root: _trespasses(tree, env) for tree in found}
     there = {root: folder for root, folder in folders.items() if os.path.isdir(folder)}  # noqa: PTH112 (see the module)
     if not there:
-        return said
+        return said, ""
     from leasehold.guard.effects.trespasses import Trespasses  # noqa: PLC0415 (rare)
 
-    restored = {
-        (root, trespass.path)
+    undoing = [
+        (root, trespass)
         for root, folder in there.items()
         for trespass in Trespasses(folder).of_agent(terms.holder).values()
         if trespass.undo and trespass.undo in call.command
-    }
-    return {root: [path for path in paths if (root, path) not in restored] for root, paths in said.items()}
+    ]
+    restored = {(root, each.path) for root, each in undoing if each.is_as_left}
+    changed = [each.path for _, each in undoing if not each.is_as_left]
+    note = f"{changed[0]} was changed again since, so leave it as it is: " if changed else ""
+    return {root: [path for path in paths if (root, path) not in restored] for root, paths in said.items()}, note
 
 
 def _after(call: HookCall, terms: HookTerms, found: Sequence[Tree], env: Mapping[str, str], scope: str) -> Deciding:

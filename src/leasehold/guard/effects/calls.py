@@ -11,17 +11,21 @@ agent did meanwhile.
 from __future__ import annotations
 
 import os
+from stat import S_ISREG
 
+from leasehold.config.paths import digest
 from leasehold.domain.nouns import Noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from leasehold.guard.effects.picture import State
 
 KEPT_NS = 3600 * 10**9
 """A call is forgotten so long after it began, in nanoseconds: agents end their tool calls within minutes."""
+KEPT_MOST, KEPT_BYTES = 64, 4 * 1024 * 1024
+"""Files that are copied as a call left them, each of at most this size."""
 NONE_LEFT: Mapping[str, State] = {}
 MINE, THEIRS, UNKNOWN = "mine", "theirs", "unknown"
 
@@ -70,19 +74,56 @@ class Register:
     def write(self, call: ToolUse) -> None:
         """Record a call that begins, or what became of it."""
         os.makedirs(self._directory, 0o777, exist_ok=True)
-        path = self._path(call.id)
+        path = self._path(call.id, _OPEN if call.ended is None else _OVER)
         draft = f"{path}.{os.getpid()}"
         with open(draft, "wb") as file:
             file.write(_written(call))
         os.replace(draft, path)
+        if call.ended is not None:
+            _remove(self._path(call.id, _OPEN))
 
     def read(self, id_: str) -> ToolUse | None:
         """Return a call; None if it was never recorded or is forgotten."""
+        for ending in (_OVER, _OPEN, _OVER):  # it may end between two looks
+            try:
+                with open(self._path(id_, ending), "rb") as file:
+                    return _read(id_, file.read())
+            except FileNotFoundError:
+                continue
+        return None
+
+    def withdraw(self, id_: str) -> None:
+        """Forget a call that will not run after all."""
+        _remove(self._path(id_, _OPEN))
+
+    def keep(self, call: ToolUse, root: str, paths: Iterable[str]) -> None:
+        """Copy files that this call has left, if a shell of another agent may overwrite them before its hook looks."""
+        if not self._is_beside_a_shell(call):
+            return
+        import shutil  # noqa: PLC0415 (rare)
+
+        for path in list(paths)[:KEPT_MOST]:
+            file = os.path.join(root, path)
+            try:
+                status = os.lstat(file)
+                if S_ISREG(status.st_mode) and status.st_size <= KEPT_BYTES:
+                    shutil.copy(file, self._copy(call, path))
+            except OSError:
+                continue  # it was removed meanwhile
+
+    def kept(self, call: ToolUse, path: str) -> str:
+        """Return the copy of a file as this call left it; empty if there is none."""
+        copy = self._copy(call, path)
+        return copy if os.path.lexists(copy) else ""
+
+    def _is_beside_a_shell(self, mine: ToolUse) -> bool:
         try:
-            with open(self._path(id_), "rb") as file:
-                return _read(id_, file.read())
+            names = os.listdir(self._directory)
         except FileNotFoundError:
-            return None
+            return False  # the call has moved the repository away
+        opened = [name.removesuffix(_OPEN) for name in names if name.endswith(_OPEN)]
+        calls = (self.read(id_) for id_ in opened if id_ != mine.id)
+        return any(call is not None and not call.is_edit and call.session != mine.session for call in calls)
 
     def others(self, mine: ToolUse) -> list[ToolUse]:
         """Return the calls of other agents that ran while this one did; calls long gone are removed."""
@@ -115,14 +156,20 @@ class Register:
                 continue  # its own agent has just replaced or removed it
             if is_old:
                 _remove(path)
-            elif name.endswith(_ENDING) and (call := self.read(name.removesuffix(_ENDING))) is not None:
-                yield call
+            elif name.endswith((_OPEN, _OVER)):
+                id_ = name.rpartition(".")[0]
+                if not (name.endswith(_OPEN) and id_ + _OVER in names) and (call := self.read(id_)) is not None:
+                    yield call
 
-    def _path(self, id_: str) -> str:
-        return os.path.join(self._directory, id_ + _ENDING)
+    def _path(self, id_: str, ending: str) -> str:
+        return os.path.join(self._directory, id_ + ending)
+
+    def _copy(self, call: ToolUse, path: str) -> str:
+        return os.path.join(self._directory, f"{call.id}.{digest(path)}.kept")
 
 
-_ENDING = ".call"
+_OPEN, _OVER = ".open", ".call"
+"""How the names of the files of calls end, before and after the end of a call."""
 
 
 def attributed(path: str, state: State, mine: ToolUse, others: Sequence[ToolUse]) -> tuple[str, ToolUse | None]:

@@ -21,7 +21,7 @@ from leasehold.guard.effects.calls import Register
 from leasehold.guard.effects.judging import ENDED, LEFT_RUNNING, UNENDED, Judging, holding, on_record, owner_of
 from leasehold.guard.effects.picture import TreePicture
 from leasehold.guard.effects.recording import Recorded
-from leasehold.guard.effects.scenes import announce
+from leasehold.guard.effects.scenes import announce, withdraw
 from leasehold.guard.effects.trees import around
 
 TYPE_CHECKING = False
@@ -44,20 +44,23 @@ _TOLD = "told-many"
 def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> Deciding:
     """Record the trees before a call, and judge those before it that are not over.
 
-    `said` names, by root, the paths that the call plainly writes.
+    `said` names, by root, the paths that the call plainly writes. The order matters, since others work meanwhile. The
+    call is announced first: what changes from now on has this call as a witness. The leases are read last: each that
+    is older than the call counts as held before it, and its files are recorded as they are after that.
     """
+    announce(scene, said, terms.holder)
+    pictures = picture.take(scene.trees)
     seen = yield "inspect", {"resource": ROOT}
     owner = owner_of(terms)
     others = [lease for lease in seen.leases if not owner.owns(lease)]
     held = tuple(sorted({_watched(name) for each in others for name in each.resources if name.startswith("path:")}))
-    pictures = picture.take(scene.trees, held)
-    ids = frozenset(lease.id for lease in others)
-    now = Recorded(scene.trees, pictures, {}, ids, held)
+    pictures = picture.watching(scene.trees, pictures, held)
+    now = Recorded(scene.trees, pictures, {}, frozenset(lease.id for lease in others), held)
     decision = yield from _judge_earlier(scene, terms, now, seen.leases)
     if not decision.allowed:
-        return decision  # the call will not run
+        withdraw(scene)  # the call will not run
+        return decision
     recording.save(scene.private, now._replace(copies=_copied(scene.private, pictures, others)))
-    announce(scene, said, terms.holder)
     return decision.joined(_incomplete(scene, pictures))
 
 
@@ -94,6 +97,7 @@ def end_edit(scene: Scene, terms: HookTerms) -> None:
         call = register.read(scene.call)
         if call is not None:
             left = {path: picture.state_of(tree.root, path) for path in call.said}
+            register.keep(call, tree.root, left)
             register.write(call._replace(ended=register.now(), left=left))
             if (known := on_record(scene, tree)) is not None:
                 known.accept(call.said, [each.lease for each in terms.known])

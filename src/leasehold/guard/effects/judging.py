@@ -15,7 +15,7 @@ from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Granted
 from leasehold.domain.patterns import escaped
-from leasehold.guard.checking import WARN, LeaseOwner, concerns, is_of_hook, name_of, typed
+from leasehold.guard.checking import ROOT, WARN, LeaseOwner, concerns, is_of_hook, name_of, typed
 from leasehold.guard.editors.decision import Decision, KnownLease, take
 from leasehold.guard.effects import calls, comparing, undoing
 from leasehold.guard.effects.calls import Register, ToolUse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from leasehold.domain.leases import Lease
     from leasehold.guard.editors.decision import HookTerms
-    from leasehold.guard.effects.picture import TreePicture
+    from leasehold.guard.effects.picture import State, TreePicture
     from leasehold.guard.effects.recording import Recorded
     from leasehold.guard.effects.scenes import Scene
     from leasehold.guard.effects.trees import Tree
@@ -59,7 +59,7 @@ UNENDED = CallWords("An earlier call of yours, whose end was not reported,")
 LEFT_RUNNING = CallWords("", "Since an earlier call of yours", "Only if something that it left running did")
 
 
-class _Change(Noun):
+class _HeldFile(Noun):
     """One path that changed, with the lease of another agent that covers it."""
 
     root: str
@@ -71,6 +71,21 @@ class _Change(Noun):
     """The file that this command copies from, or nothing."""
     original: str | None
     """See `Trespass.original`."""
+    left: State
+    """See `Trespass.left`."""
+
+
+class _ChangedFile(Noun):
+    """A file that changed while a call ran, and what is known of it."""
+
+    root: str
+    path: str
+    before: TreePicture
+    state: State
+    kept: str
+    """A copy of the file as another agent's call has left it meanwhile, or nothing."""
+    is_gone: bool
+    """True if git cannot read the tree any more."""
 
 
 class Judging:
@@ -86,10 +101,10 @@ class Judging:
         owner = owner_of(terms)
         self._own = [lease for lease in leases if owner.owns(lease)]
         self._others = [lease for lease in leases if not owner.owns(lease)]
-        self._free: dict[str, None] = {}
-        self._trespasses: list[_Change] = []
-        self._doubts: list[_Change] = []
-        self._unclear: list[str] = []
+        self._free: dict[str, _ChangedFile] = {}
+        self._trespasses: list[_HeldFile] = []
+        self._doubts: list[_HeldFile] = []
+        self._unclear: list[_ChangedFile] = []
         """Free paths that several calls may have changed."""
         self._taken: list[KnownLease] = []
         self._unseen: dict[str, None] = {}
@@ -121,60 +136,72 @@ class Judging:
                 continue
             if whose == calls.MINE and self._words is not LEFT_RUNNING:
                 left[path] = state
-            self._note(tree, before, path, rival, earlier, is_gone=not after.is_readable)
+            kept = _kept(register, path, others)
+            file = _ChangedFile(tree.root, path, before, state, kept, is_gone=not after.is_readable)
+            self._note(file, rival, earlier, register)
+        register.keep(mine, tree.root, left)
         ended = None if is_open else register.now()
         register.write(mine._replace(ended=ended, left={**mine.left, **left}))
-        self._resolve(tree, left)
+        self._resolve(tree, left, mine.began)
 
-    def _resolve(self, tree: Tree, changed: Collection[str]) -> None:
+    def _resolve(self, tree: Tree, changed: Collection[str], since: int) -> None:
+        """Forget trespasses that are resolved. One that is younger than this call may be on a lease that is, too."""
         known = on_record(self._scene, tree)
         if known is not None:
             own = [lease.id for lease in self._own]
             known.accept(changed, own)
-            known.clean([*own, *(lease.id for lease in self._others)])
+            known.clean([*own, *(lease.id for lease in self._others)], since)
 
-    def _note(
-        self, tree: Tree, before: TreePicture, path: str, rival: ToolUse | None, earlier: Earlier, *, is_gone: bool
-    ) -> None:
+    def _note(self, file: _ChangedFile, rival: ToolUse | None, earlier: Earlier, register: Register) -> None:
         is_left = self._words is LEFT_RUNNING
-        lease = holding(self._others, path)
+        lease = holding(self._others, file.path)
         if lease is None:
-            if holding(self._own, path) is None and not is_left:
-                self._unclear.append(path) if rival else self._free.setdefault(path)
+            if holding(self._own, file.path) is None and not is_left:
+                self._unclear.append(file) if rival else self._free.setdefault(file.path, file)
             return
-        known = earlier.get((path, lease.id))
+        known = earlier.get((file.path, lease.id))
         if known is not None and known.is_undone:
             return  # the agent has restored it
-        change = self._change(before, path, lease, known, is_gone=is_gone)
+        change = self._held(file, lease, known)
         if rival is None and lease.id in self._recorded.held and not is_left:
             self._trespasses.append(change)
-            if not is_of_hook(lease.session) and not Register(self._scene.shared(tree, "calls")).knows(lease.holder):
+            if not is_of_hook(lease.session) and not register.knows(lease.holder):
                 self._unseen.setdefault(lease.holder)
         else:  # it was taken while the call ran, or another call ran as well
             self._doubts.append(change)
 
-    def _change(
-        self, before: TreePicture, path: str, lease: Lease, known: Trespass | None, *, is_gone: bool
-    ) -> _Change:
+    def _held(self, file: _ChangedFile, lease: Lease, known: Trespass | None) -> _HeldFile:
         """Describe a change; one that follows a trespass on the same file is undone to what was there at first."""
-        root = before.root
+        _, path, before, state, kept, is_gone = file
+        where = (before.root, path, lease)
         if known is not None:
-            return _Change(root, path, lease, known.undo, known.copy, known.original)
-        copies = self._recorded.copies.get(root, {})
+            return _HeldFile(*where, known.undo, known.copy, known.original, state)
+        copies = self._recorded.copies.get(before.root, {})
         self.uses_copies = self.uses_copies or path in copies
         if is_gone:  # git cannot restore anything in there
-            return _Change(root, path, lease, "", copies.get(path, ""), None)
+            return _HeldFile(*where, "", copies.get(path, ""), None, state)
+        copies = {**copies, path: kept} if kept else copies
         found = undoing.original(before, path, copies)
-        return _Change(root, path, lease, undoing.command(before, path, copies), copies.get(path, ""), found)
+        return _HeldFile(*where, undoing.command(before, path, copies), copies.get(path, ""), found, state)
 
     def take_free(self) -> Steps[None]:
-        """Lease the changed paths that nobody holds."""
-        for path in list(self._free)[:TAKEN_MOST]:
+        """Lease the changed paths that nobody holds. One that another agent has just acquired is held by that one."""
+        too_late: list[_ChangedFile] = []
+        for path, file in list(self._free.items())[:TAKEN_MOST]:
             name = name_of(path)
             if self._terms.takes and isinstance(name, str):
                 outcome = yield from take(name, self._terms)
                 if isinstance(outcome, Granted):
                     self._taken.append(KnownLease(outcome.lease.id, name))
+                else:
+                    too_late.append(file)
+        if too_late or self._unclear:
+            seen = yield "inspect", {"resource": ROOT}
+            owner = owner_of(self._terms)
+            others = [lease for lease in seen.leases if not owner.owns(lease)]
+            found = [(file, holding(others, file.path)) for file in (*too_late, *self._unclear)]
+            self._doubts += [self._held(file, lease, None) for file, lease in found if lease is not None]
+            self._unclear = [file for file in self._unclear if holding(others, file.path) is None]
 
     def report(self) -> Steps[None]:
         """Record each trespass until it is resolved, and report it to the store's history."""
@@ -188,14 +215,14 @@ class Judging:
             told = [f"path:{escaped(path)}" for path in paths[:TOLD_MOST]]
             yield "report_trespass", {"lease": lease, "paths": told, "by": self._terms.holder}
 
-    def _ledger(self, change: _Change) -> Trespasses:
+    def _ledger(self, change: _HeldFile) -> Trespasses:
         tree = next(tree for tree in self._scene.trees if tree.root == change.root)
         return Trespasses(self._scene.shared(tree, "trespasses"))
 
-    def _trespass(self, change: _Change) -> Trespass:
+    def _trespass(self, change: _HeldFile) -> Trespass:
         lease = change.lease
         where = (change.root, change.path, " ".join(lease.resources), lease.id, lease.holder)
-        return Trespass(*where, self._terms.holder, change.original, change.undo, change.copy)
+        return Trespass(*where, self._terms.holder, change.original, change.undo, change.copy, left=change.left)
 
     def decision(self) -> Decision:
         """Return the message for the agent, and whether it may go on."""
@@ -220,7 +247,8 @@ class Judging:
     def _unclaimed(self) -> str:
         if not self._unclear:
             return ""
-        names = [name for name in map(name_of, self._unclear) if isinstance(name, str)][:TOLD_MOST]
+        found = (name_of(file.path) for file in self._unclear)
+        names = [name for name in found if isinstance(name, str)][:TOLD_MOST]
         more = len(self._unclear) - len(names)
         told = ", ".join(names) + (f" and {more} more" if more else "")
         said = f"{self._words.since}, {told} changed; nobody holds them, and it is not known who changed them."
@@ -242,6 +270,12 @@ def on_record(scene: Scene, tree: Tree) -> Trespasses | None:
     return Trespasses(directory) if os.path.isdir(directory) else None
 
 
+def _kept(register: Register, path: str, others: Iterable[ToolUse]) -> str:
+    """Return a copy of the file as another agent's call has left it last, if there is one."""
+    left = [call for call in others if path in call.left and register.kept(call, path)]
+    return register.kept(max(left, key=lambda call: call.ended or 0), path) if left else ""
+
+
 def owner_of(terms: HookTerms) -> LeaseOwner:
     """Return the agent of these terms as an owner of leases."""
     return LeaseOwner(terms.holder, terms.credential.partition(".")[0], is_hook=True)
@@ -259,13 +293,13 @@ def _of_unseen(holder: str) -> str:
     return shown(told)
 
 
-def _with_commands(said: str, changes: Sequence[_Change]) -> str:
+def _with_commands(said: str, changes: Sequence[_HeldFile]) -> str:
     asking = [f"# ask {shown(change.lease.holder)} about {shown(change.path)}" for change in changes]
     commands = [change.undo or ask for change, ask in zip(changes, asking, strict=True)]
     return "\n  ".join([shown(said), *commands[:TOLD_MOST]])
 
 
-def _listed(changes: Sequence[_Change]) -> str:
+def _listed(changes: Sequence[_HeldFile]) -> str:
     told = [f"{change.path}, held by {_named(change.lease)}" for change in changes[:TOLD_MOST]]
     more = len(changes) - TOLD_MOST
     return "; ".join([*told, f"{more} more"] if more > 0 else told)

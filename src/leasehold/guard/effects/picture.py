@@ -17,7 +17,7 @@ from leasehold.errors import LeaseholdError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.guard.effects.trees import Tree
@@ -64,20 +64,27 @@ class TreePicture(Noun):
 
 
 def take(trees: Sequence[Tree], watched: Iterable[str] = (), *, is_later: bool = False) -> list[TreePicture]:
-    """Take a picture of each tree, all at once. `watched` names paths that are recorded in any case, ignored or not.
+    """Take a picture of each tree, all at once; see `watching`.
 
     Of a later picture, the tree may be gone or broken; a first one raises LeaseholdError then.
     """
     running = [(tree, _status(tree.root) if tree.is_git else None) for tree in trees]
-    paths = sorted(set(watched))
     pictures = [_developed(tree, process, is_later=is_later) for tree, process in running]
+    return watching(trees, pictures, watched, is_later=is_later)
+
+
+def watching(
+    trees: Sequence[Tree], pictures: Iterable[TreePicture], watched: Iterable[str], *, is_later: bool = False
+) -> list[TreePicture]:
+    """Add to each picture the files of these paths as they are now, ignored or not."""
+    paths = dict.fromkeys(sorted(set(watched)))
     return [
-        _watching(each, paths, is_later=is_later) if tree.is_git and each.is_readable else each
+        _watching(each, paths, is_later=is_later) if paths and tree.is_git and each.is_readable else each
         for tree, each in zip(trees, pictures, strict=True)
     ]
 
 
-def _watching(seen: TreePicture, paths: Sequence[str], *, is_later: bool) -> TreePicture:
+def _watching(seen: TreePicture, paths: Collection[str], *, is_later: bool) -> TreePicture:
     """Add the files of these paths that git's status leaves out: what they name, what is ignored or hidden."""
     root = seen.root
     folders = [path for path in paths if path == "." or os.path.isdir(os.path.join(root, path))]  # noqa: PTH112
@@ -91,7 +98,13 @@ def _watching(seen: TreePicture, paths: Sequence[str], *, is_later: bool) -> Tre
         if folder != "." and os.path.lexists(os.path.join(root, folder, ".git")):  # a submodule, held from outside
             found |= dict.fromkeys(files_below(root, folder))
     more = {path: state_of(root, path) for path in (*found, *hidden) if path not in seen.states}
-    return seen._replace(states=seen.states | more, watched=tuple(more), hidden=tuple(hidden))
+    again = {path: state_of(root, path) for path in seen.states if _lies_in(path, paths)}
+    return seen._replace(states={**seen.states, **again, **more}, watched=tuple(more), hidden=tuple(hidden))
+
+
+def _lies_in(path: str, folders: Collection[str]) -> bool:
+    """Return True if these folders have the path or a directory above it."""
+    return path in folders or "." in folders or any(path[:at] in folders for at, sign in enumerate(path) if sign == "/")
 
 
 def hidden_in(root: str, paths: Iterable[str]) -> list[str]:

@@ -45,3 +45,9 @@ def announce(scene: Scene, said: Mapping[str, Sequence[str]], holder: str, *, is
         said_here = tuple(said.get(tree.root, ()))
         began = register.now()
         register.write(ToolUse(scene.call, scene.session, holder, began, said=said_here, is_edit=is_edit))
+
+
+def withdraw(scene: Scene) -> None:
+    """Forget that a call was announced: it will not run."""
+    for tree in scene.trees:
+        Register(scene.shared(tree, "calls")).withdraw(scene.call)

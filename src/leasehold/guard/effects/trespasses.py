@@ -4,7 +4,7 @@ A trespass is resolved when the file is again as it was, or when its holder has 
 """
 
 # Pathlib costs a one-shot process more than all of this
-# ruff: noqa: PTH103, PTH105, PTH108, PTH118, PTH123, PTH208
+# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH118, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ import os
 from leasehold.config import paths as places
 from leasehold.domain.names import shown
 from leasehold.domain.nouns import Noun
+from leasehold.guard.effects.picture import state_of
 from leasehold.guard.effects.undoing import content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from leasehold.guard.effects.picture import State
 
 
 class Trespass(Noun):
@@ -42,11 +45,18 @@ class Trespass(Noun):
     """The file that this command copies from; empty if it takes the content from a commit."""
     is_certain: bool = True
     """False if another call may have changed the file: the agent may undo it, and nothing else comes of it."""
+    left: State = None
+    """In which state the agent's call left the file."""
 
     @property
     def is_undone(self) -> bool:
         """True if the file is as it was."""
         return self.original is not None and content(self.root, self.path) == self.original
+
+    @property
+    def is_as_left(self) -> bool:
+        """True if nobody has changed the file since: only then may the agent undo what it did to it."""
+        return state_of(self.root, self.path) == self.left
 
 
 def report_to_holder(found: Collection[Trespass]) -> str:
@@ -66,7 +76,9 @@ class Trespasses:
         os.makedirs(self._directory, 0o777, exist_ok=True)
         path = self._path(trespass)
         known = self._read(path)
-        if known is None or (trespass.is_certain and not known.is_certain):
+        if known is not None and (known.is_certain or not trespass.is_certain):
+            trespass = known._replace(left=trespass.left)
+        if trespass != known:
             draft = f"{path}.{os.getpid()}"
             with open(draft, "w", encoding="utf-8", errors="surrogatepass") as file:
                 json.dump(trespass._asdict(), file)
@@ -85,10 +97,20 @@ class Trespasses:
         for trespass in [each for each in self._all() if each.path in paths and each.lease in leases]:
             self._remove(trespass)
 
-    def clean(self, held: Collection[str]) -> None:
-        """Remove those that are undone or whose lease is over, given the ids of all leases that are held."""
-        for trespass in [each for each in self._all() if each.lease not in held or each.is_undone]:
-            self._remove(trespass)
+    def clean(self, held: Collection[str], since: int) -> None:
+        """Remove those that are undone or whose lease is over, given the ids of all leases that were held since then.
+
+        `since`: the moment, by the clock that stamps files. One that was recorded later may be on a newer lease.
+        """
+        for trespass in list(self._all()):
+            if trespass.is_undone or (trespass.lease not in held and self._is_from_before(since, trespass)):
+                self._remove(trespass)
+
+    def _is_from_before(self, moment: int, trespass: Trespass) -> bool:
+        try:
+            return os.stat(self._path(trespass)).st_mtime_ns < moment
+        except FileNotFoundError:
+            return False  # another hook has just removed it
 
     def unreported(self, leases: Collection[str]) -> list[Trespass]:
         """Return those on these leases that were not reported to their holder yet, and count them as reported."""
@@ -117,9 +139,10 @@ class Trespasses:
         """Return what is on record there; None if nothing is, or if another hook has just removed it."""
         try:
             with open(path, encoding="utf-8", errors="surrogatepass") as file:
-                return Trespass(**json.load(file))
+                found = json.load(file)
         except FileNotFoundError:
             return None
+        return Trespass(**{**found, "left": found["left"] and tuple(found["left"])})
 
     def _remove(self, trespass: Trespass) -> None:
         for path in filter(None, (self._path(trespass), self._reported_mark(trespass), trespass.copy)):

@@ -33,18 +33,27 @@ _MAGIC = frozenset(":*?[\\")
 def copy(picture: TreePicture, held: Iterable[str], directory: str) -> dict[str, str]:
     """Copy the held files that no commit has, so that they can be restored; return the copies by path."""
     copies: dict[str, str] = {}
-    for path in sorted(picture.states.keys() & set(held)):
-        state = picture.states[path]
-        is_kept = state is not None and S_ISREG(state[0]) and state[2] <= COPY_BYTES and len(copies) < COPIES_MOST
-        if is_kept and (not picture.head or content(picture.root, path) != committed(picture, path)):
-            os.makedirs(directory, 0o700, exist_ok=True)
-            target = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
-            try:
-                shutil.copy2(os.path.join(picture.root, path), target)
-            except FileNotFoundError:
-                continue  # its holder has just removed it
-            copies[path] = target
+    for path in _unlike_commit(picture, held):
+        os.makedirs(directory, 0o700, exist_ok=True)
+        target = os.path.join(directory, f"{len(copies)}-{os.path.basename(path)}")  # noqa: PTH119
+        try:
+            shutil.copy2(os.path.join(picture.root, path), target)
+        except FileNotFoundError:
+            continue  # its holder has just removed it
+        copies[path] = target
+        if len(copies) == COPIES_MOST:
+            break
     return copies
+
+
+def _unlike_commit(picture: TreePicture, held: Iterable[str]) -> list[str]:
+    """Return the held files with other contents than in the commit, without large ones."""
+    states = {path: picture.states[path] for path in sorted(picture.states.keys() & set(held))}
+    plain = [path for path, state in states.items() if state and S_ISREG(state[0]) and state[2] <= COPY_BYTES]
+    if not picture.head or not plain:
+        return plain
+    now, then = hashed(picture.root, plain), blobs(picture.root, picture.head, plain)
+    return [path for path in plain if then.get(path, ("", ABSENT))[1] != now.get(path) or then[path][0] == LINK]
 
 
 def content(root: str, path: str) -> str | None:
