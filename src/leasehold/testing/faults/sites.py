@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 PATIENCE = 60.0
+WHOLE_HISTORY = 1_000_000_000
+"""Events that each store is told to keep: the judges need all of them."""
 ARMED = "leasehold.testing.faults.armed"
 
 
@@ -136,7 +138,7 @@ class SqliteSite(Site):
 
     def open_store(self) -> None:
         """Name the file; the first that opens it makes it."""
-        self.store = self.own = f"sqlite://{self.folder}/locks.db"
+        self.store = self.own = f"sqlite://{self.folder}/locks.db?retention_rows={WHOLE_HISTORY}"
 
 
 class PostgresSite(Site):
@@ -149,8 +151,8 @@ class PostgresSite(Site):
         self.postgres = self._stack.enter_context(Postgres())
         proxy = FaultyProxy(self.proxies, self.postgres.port)
         self.store_proxies.append(proxy)
-        self.own = self.postgres.url
-        self.store = f"{self.own.replace(f':{self.postgres.port}/', f':{proxy.port}/')}?pause=1s"
+        self.own = f"{self.postgres.url}?retention_rows={WHOLE_HISTORY}"
+        self.store = f"{self.own.replace(f':{self.postgres.port}/', f':{proxy.port}/')}&pause=1s"
 
     def crash_store(self) -> None:
         """End PostgreSQL as a crash does."""
@@ -183,7 +185,7 @@ class PostgresSite(Site):
         self.postgres.stop(signal.SIGQUIT)
         with psycopg.connect(standby.url, autocommit=True) as connection:
             connection.execute("SELECT pg_promote()")
-        self.postgres, self.own = standby, standby.url
+        self.postgres, self.own = standby, f"{standby.url}?retention_rows={WHOLE_HISTORY}"
         (proxy,) = self.store_proxies
         proxy.goal = standby.port
         proxy.go("cut")
@@ -207,10 +209,11 @@ class EtcdSite(Site):
 
     def open_store(self) -> None:
         """Start three members that can be cut off from each other, durable as in production."""
-        self.etcd = self._stack.enter_context(Etcd(members=3, severable=True))
+        compacted = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1m")  # as the docs tell operators
+        self.etcd = self._stack.enter_context(Etcd(*compacted, members=3, severable=True))
         self.store_proxies += [FaultyProxy(self.proxies, member.port) for member in self.etcd.members]
-        self.own = self.etcd.url
-        self.store = "etcd://" + ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.store_proxies)
+        members = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.store_proxies)
+        self.own, self.store = (f"{each}?keep_events={WHOLE_HISTORY}" for each in (self.etcd.url, f"etcd://{members}"))
 
     def pause_store(self) -> None:
         """Stop all members."""
