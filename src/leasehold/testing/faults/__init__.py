@@ -14,6 +14,7 @@ With real processes on loopback:
 `recording`        histories: each call, and its reply or none, with times of one monotonic clock
 `workloads`        what clients do, after Jepsen's lock workloads
 `checkers`         what a history must satisfy
+`flood`            a process that takes and releases as fast as it can; `flood_history` judges what it was told
 `linearizability`  a search for one order of tries, renewals and releases that explains all answers
 `mixed`, `drills`  the runs: many clients and mixed faults; one fault many times
 `page`             the charts and tables of docs/explanation/reliability.md, from the results of runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import signal
 import sys
 import time
 from functools import partial
@@ -30,6 +31,7 @@ SHOWN = 20
 def main() -> int:
     """Do what the command line asks for; 1 if a promise was broken."""
     asked = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that everything started here ends
     if asked.what == "page":
         page.write(asked.results or SHOWN_RESULTS, Path("docs"))
         return 0

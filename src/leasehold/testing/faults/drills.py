@@ -40,6 +40,8 @@ TTL, TTL_OVER_GIT = 1.0, 10.0
 """Seconds for which a holder that is stopped has its lease. Over git, each of its steps takes up to some seconds."""
 AT_ONCE = 8
 GRANTS_PER_KILL = 5_000
+FLOODING = 256
+"""Tasks that flood each server."""
 LONGEST = 2.0
 """Seconds that a dead waiter may cost the others, and that a recovery may take beyond a TTL."""
 
@@ -58,10 +60,11 @@ def restarts(store: str, times: int) -> dict[str, Any]:
         grants=times * GRANTS_PER_KILL,
         clients=16,
         only=kills[store],
-        workloads=["grab", "grab", "grab", "keep", "tries"],
+        workloads=["keep", "tries"],
+        flood=FLOODING,
         lasting=(0.05, 0.3),
         beyond_ttl=0,
-        between=(0.5, 4.0),
+        between=(1.0, 5.0),
     )
     return MixedRun(store, course).run()
 
@@ -185,7 +188,7 @@ def lost_replies(store: str, times: int) -> dict[str, Any]:
             left = judge.list()
             assert not isinstance(left, Refused), left
             wrong += [f"residue: {lease}" for lease in left]
-            events = recorded(judge)
+            events = [*recorded(judge)]
         wrong += [f"{each.kind}: {each.message}" for each in check(events, finished=True)]
         names = [event.resources for event in events if event.kind == "granted"]
         wrong += [f"retry: {name} was granted twice" for name in names if names.count(name) > 1]
@@ -232,7 +235,7 @@ def queues(store: str, times: int, slack: float = 0.0) -> dict[str, Any]:
             for each in crowd:
                 each.kill()
         with site.judge() as judge:
-            events = recorded(judge)
+            events = [*recorded(judge)]
     for turn in range(times):
         at = [event.at_us for event in events if event.kind == "granted" and f"queue {turn}" in event.resources]
         gaps += [(after - before) / 1_000 for before, after in pairwise(at)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import time
+import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,15 @@ from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Refused
 from leasehold.testing.checker import check
 from leasehold.testing.faults.checkers import check_clients
+from leasehold.testing.faults.flood_history import FloodEvents, FloodHistory
 from leasehold.testing.faults.mishaps import MISHAPS, Targets
 from leasehold.testing.faults.recording import GrantCounter, read, true_clock
 from leasehold.testing.faults.sites import SITES, listed
-from leasehold.testing.faults.teams import Team, TeamPlan
-from leasehold.testing.faults.workloads import MIXED
+from leasehold.testing.faults.teams import FLOOD, Team, TeamPlan
+from leasehold.testing.faults.workloads import TURNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import leasehold
     from leasehold.domain.events import Event
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 LEFT = 60.0
 """Seconds after which nothing may be left of what was held."""
+FLOOD_TTL = 30.0
+"""Seconds: longer than any restart, so that what was acknowledged before it must be there after it."""
 
 
 class Course(Noun):
@@ -44,7 +49,9 @@ class Course(Noun):
     only: Sequence[str] = ()
     """Names of mishaps; all that the store has, if there are none."""
     workloads: Sequence[str] = ()
-    """Names of workloads; all but those of drills, if there are none."""
+    """Names of workloads; all, if there are none."""
+    flood: int = 0
+    """Tasks that flood each server, or the store itself if it has none. See `flood`."""
     lasting: tuple[float, float] = (0.5, 2.0)
     """Seconds that a mishap lasts,"""
     beyond_ttl: float = 0.25
@@ -85,10 +92,11 @@ class MixedRun:
                     team.program.kill()
             killed = [name for team in teams for name in team.killed]
             history = read(self.site.folder.glob("history-*.jsonl"))
-            violations = self._judge(history, killed)
+            flood = FloodHistory.read(self.site.folder.glob("flood-*.txt"))
+            violations = self._judge(history, flood, killed)
             if any(codes):
                 violations.append(f"broken: processes of clients ended with {codes}")
-        result = self._result(history, violations, begun, ended)
+        result = self._result(history, flood, violations, begun, ended)
         if violations:
             result["kept_in"] = str(self.site.folder)
         else:
@@ -98,10 +106,12 @@ class MixedRun:
     def _made_teams(self) -> list[Team]:
         course = self.course
         each = 8 if course.clients % 8 == 0 else 1
-        workloads = [*(course.workloads or MIXED)]
+        workloads = [*(course.workloads or TURNS)]
         plan = TeamPlan(each, workloads, course.ttl, course.share, course.seed)
         self._teams = [Team(self.site, number, plan) for number in range(course.clients // each)]
-        return self._teams
+        flooding = plan._replace(clients=course.flood, ttl=FLOOD_TTL, module=FLOOD)
+        floods = range(max(1, len(self.site.servers)) if course.flood else 0)
+        return [*self._teams, *(Team(self.site, number, flooding) for number in floods)]
 
     def _strike(self, targets: Targets) -> None:
         """Strike with one mishap after the other, each kind as often as the others."""
@@ -125,12 +135,14 @@ class MixedRun:
             self.struck.append((name, begun, true_clock()))
         time.sleep(course.ttl)  # so that the last of them is judged as well
 
-    def _judge(self, history: ClientHistory, killed: Sequence[str]) -> list[str]:
+    def _judge(self, history: ClientHistory, flood: FloodHistory, killed: Sequence[str]) -> list[str]:
         lists = {path.stem: listed(path.read_text()) for path in self.site.folder.glob("*list.txt")}
-        found = check_clients(history, share=self.course.share, killed=killed, lists=lists)
+        found = check_clients(history, share=self.course.share, killed=killed, lists=lists) + flood.violations()
         with self.site.judge() as locks:
             if self.site.records_events:
-                events = recorded(locks)
+                passing = FloodEvents(flood)
+                events = [*passing.others(recorded(locks))]
+                found += passing.found
                 engines = {str(event.detail["engine"]) for event in events if "engine" in (event.detail or {})}
                 found += check(events, dead_engines=dict.fromkeys(engines, 0))  # any engine may have been struck
             left = self._left(locks)
@@ -147,16 +159,18 @@ class MixedRun:
                 return [f"residue: {leases} {sessions}"]
             time.sleep(0.2)
 
-    def _result(self, history: ClientHistory, violations: list[str], begun: int, ended: int) -> dict[str, Any]:
+    def _result(
+        self, history: ClientHistory, flood: FloodHistory, violations: list[str], begun: int, ended: int
+    ) -> dict[str, Any]:
         calls = history.invocations
         return {
             "store": self.site.name,
             "seconds": round((ended - begun) / SECOND),
             "clients": self.course.clients,
             "seed": self.course.seed,
-            "operations": len(calls) + len(history.writings),
-            "grants": sum(each.kind == "granted" for each in calls),
-            "unknown": sum(each.reply is None or each.kind == "unknown" for each in calls),
+            "operations": len(calls) + len(history.writings) + flood.calls,
+            "grants": sum(each.kind == "granted" for each in calls) + len(flood.fences),
+            "unknown": sum(each.reply is None or each.kind == "unknown" for each in calls) + flood.unknown,
             "sections": len(history.sections),
             "writes": len(history.writings),
             "late_writes": sum(each.is_late for each in history.writings),
@@ -193,11 +207,15 @@ def _recovered(calls: Sequence[Invocation], healed: int, slots: set[str]) -> int
     return max(first.values()) if first.keys() >= slots else None
 
 
-def recorded(locks: leasehold.Locks) -> list[Event]:
-    """Return the whole history of a store, oldest first; over git there is none."""
-    events: list[Event] = []
+def recorded(locks: leasehold.Locks) -> Iterator[Event]:
+    """Yield the whole history of a store, oldest first; over git there is none. Pages are packed, as there are many."""
+    pages: list[bytes] = []
+    before: int | None = None
     while True:
-        page = locks.history(limit=10_000, before=events[-1].seq if events else None)
+        page = locks.history(limit=10_000, before=before)
         if isinstance(page, Refused) or not page:
-            return events[::-1]
-        events.extend(page)
+            break
+        pages.append(zlib.compress(pickle.dumps(page), 1))
+        before = page[-1].seq
+    while pages:
+        yield from reversed(pickle.loads(zlib.decompress(pages.pop())))  # noqa: S301 (our own)

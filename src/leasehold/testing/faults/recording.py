@@ -144,13 +144,14 @@ class GrantCounter:
 
     def count(self) -> int:
         """Return the number of grants that clients have recorded so far."""
-        for path in self._folder.glob("history-*.jsonl"):
+        for path in (*self._folder.glob("history-*.jsonl"), *self._folder.glob("flood-*.txt")):
+            granted = b',"granted",' if path.suffix == ".jsonl" else b" granted "
             begin = self._offsets.get(path, 0)
             with path.open("rb") as file:
                 file.seek(begin)
                 lines = file.read()
             end = lines.rfind(b"\n") + 1  # a client may be writing the last line
-            self._grants += lines.count(b',"granted",', 0, end)
+            self._grants += lines.count(granted, 0, end)
             self._offsets[path] = begin + end
         return self._grants
 

@@ -12,7 +12,7 @@ from leasehold.testing.faults.programs import Program
 if TYPE_CHECKING:
     from leasehold.testing.faults.sites import Site
 
-CLIENTS = "leasehold.testing.faults.clients"
+CLIENTS, FLOOD = "leasehold.testing.faults.clients", "leasehold.testing.faults.flood"
 ARMED = "leasehold.testing.faults.armed"
 QUICK = 0.05
 SLOW = 0.5
@@ -28,6 +28,8 @@ class TeamPlan(Noun):
     ttl: float
     share: float
     seed: int
+    module: str = CLIENTS
+    """The program of each team."""
 
 
 class Team:
@@ -37,6 +39,7 @@ class Team:
         self._site = site
         self._number = number
         self._plan = plan
+        self._letter = "t" if plan.module == CLIENTS else "f"
         self._host, self._url = site.urls()[number % len(site.urls())]
         self.killed: list[str] = []
         """The names of those that were killed."""
@@ -46,12 +49,12 @@ class Team:
     @property
     def slot(self) -> str:
         """The beginning of the names of all its processes, up to a dot."""
-        return f"t{self._number}"
+        return f"{self._letter}{self._number}"
 
     @property
     def name(self) -> str:
         """The name of the team as it is now."""
-        return f"t{self._number}.{self._lives}"
+        return f"{self.slot}.{self._lives}"
 
     def _next(self) -> Program:
         self._lives += 1
@@ -68,8 +71,8 @@ class Team:
             plan.seed,
             pause,
         )
-        words = [ARMED, str(self._site.folder / f"{self._host}.dials"), CLIENTS, json.dumps(terms._asdict())]
-        return Program(words, self._site.folder / f"team-{self._number}.log")
+        words = [ARMED, str(self._site.folder / f"{self._host}.dials"), plan.module, json.dumps(terms._asdict())]
+        return Program(words, self._site.folder / f"team-{self.slot}.log")
 
     def start(self) -> None:
         """Start the process."""

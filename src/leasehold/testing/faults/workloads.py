@@ -116,14 +116,6 @@ def tries(client: Client) -> None:
     client.give_up(taken)
 
 
-def grab(client: Client) -> None:
-    """Take a name that nobody else wants, and release it: as many grants as there is time for."""
-    for number in range(20):
-        taken = client.take(f"grab {client.name} {number % 5}")
-        if taken is not None:
-            client.give_up(taken)
-
-
 def keep(client: Client) -> None:
     """Hold a lease with a longer TTL through whatever happens, and release it: it must be there all the time."""
     taken = client.take(f"keep {client.name}", ttl=20.0)
@@ -264,9 +256,6 @@ TURNS: dict[str, Callable[[Client], None]] = {
         fenced_counter,
         append_set,
         fenced_set,
-        grab,
         keep,
     )
 }
-MIXED = [name for name in TURNS if name != "grab"]
-"""The workloads of a mixed run."""
