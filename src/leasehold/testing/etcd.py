@@ -20,20 +20,30 @@ from leasehold.testing.lending import Leash, free_port, run_with
 from leasehold.testing.relay import Relays
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 QUICK = ("--unsafe-no-fsync",)
 """For tests that end etcd only with the machine: nothing is waited for."""
 PATIENCE = 60.0
+SELF = "127.0.0.1"
 
 
 class Member:
     """One process."""
 
     def __init__(
-        self, name: str, folder: Path, ports: tuple[int, int, int], cluster: str, words: tuple[str, ...], scheme: str
+        self,
+        name: str,
+        folder: Path,
+        ports: tuple[int, int, int],
+        cluster: str,
+        words: tuple[str, ...],
+        scheme: str,
+        address: str = SELF,
     ) -> None:
         self.name = name
+        self.address = address
         self._scheme = scheme
         self.port, self._peer, self._told = ports
         """The ports for clients, for the other members, and the one that those use, which may be that of a relay."""
@@ -47,13 +57,13 @@ class Member:
 
     def start(self) -> None:
         """Start the process, with the data that it has."""
-        client, peer = f"{self._scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self._peer}"
+        client, peer = f"{self._scheme}://{self.address}:{self.port}", f"http://{self.address}:{self._peer}"
         command = [
             str(_program()),
             *("--name", self.name),
             *("--data-dir", str(self._folder / self.name)),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", f"http://{self.address}:{self._told}"),
             *("--initial-cluster", self._cluster),
             *("--initial-cluster-state", "existing" if self._joins else "new"),
             *("--log-level", "error"),
@@ -86,7 +96,7 @@ class Member:
             *(str(_program().with_name("etcdutl")), "snapshot", "restore", str(snapshot)),
             *("--name", self.name, "--data-dir", str(self._folder / self.name)),
             *("--initial-cluster", self._cluster, "--initial-cluster-token", token),
-            *("--initial-advertise-peer-urls", f"http://127.0.0.1:{self._told}"),
+            *("--initial-advertise-peer-urls", f"http://{self.address}:{self._told}"),
         ]
         subprocess.run(command, check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
 
@@ -98,7 +108,7 @@ class Member:
     @property
     def told_url(self) -> str:
         """Where the other members find it."""
-        return f"http://127.0.0.1:{self._told}"
+        return f"http://{self.address}:{self._told}"
 
     def pause(self) -> None:
         """Stop the process: it neither answers nor closes its connections."""
@@ -113,7 +123,7 @@ class Member:
 
     def status(self) -> dict[str, Any]:
         """Return its status, without `leader` if it knows of none."""
-        asked = urllib.request.Request(f"{self._scheme}://127.0.0.1:{self.port}/v3/maintenance/status", b"{}")  # noqa: S310 (our own)
+        asked = urllib.request.Request(f"{self._scheme}://{self.address}:{self.port}/v3/maintenance/status", b"{}")  # noqa: S310 (our own)
         with urllib.request.urlopen(asked, timeout=5, context=_unverified()) as reply:  # noqa: S310 (as above)
             told: dict[str, Any] = json.load(reply)
         return told
@@ -141,7 +151,7 @@ class Member:
         """Return True if it says that it is healthy."""
         try:
             with urllib.request.urlopen(  # noqa: S310 (as above)
-                f"{self._scheme}://127.0.0.1:{self.port}/health", timeout=2, context=_unverified()
+                f"{self._scheme}://{self.address}:{self.port}/health", timeout=2, context=_unverified()
             ) as reply:
                 return bool(json.load(reply)["health"] == "true")
         except OSError:
@@ -149,27 +159,38 @@ class Member:
 
 
 class Etcd:
-    """A cluster in a directory of its own; `url` is where its locks are. `severable`: members can be `cut_off`."""
+    """A cluster in a directory of its own; `url` is where its locks are. `severable`: members can be `cut_off`.
+
+    `addresses`: where the members listen, if not all on loopback.
+    """
 
     def __init__(
-        self, *words: str, members: int = 1, tls: tuple[Path, Path] | None = None, severable: bool = False
+        self,
+        *words: str,
+        members: int = 1,
+        tls: tuple[Path, Path] | None = None,
+        severable: bool = False,
+        addresses: Sequence[str] = (),
     ) -> None:
+        addresses = addresses or [SELF] * members
         self.folder = Path(tempfile.mkdtemp(prefix="leasehold-etcd-"))
         clients, peers = ([free_port() for _ in range(members)] for _ in range(2))
         self._relays = Relays(peers) if severable else None
         ports = [*zip(clients, peers, peers if self._relays is None else self._relays.ports, strict=True)]
-        cluster = ",".join(f"m{number}=http://127.0.0.1:{told}" for number, (_, _, told) in enumerate(ports))
+        told_urls = [f"http://{host}:{told}" for host, (_, _, told) in zip(addresses, ports, strict=True)]
+        cluster = ",".join(f"m{number}={url}" for number, url in enumerate(told_urls))
         scheme = "http" if tls is None else "https"
         words = words if tls is None else (*words, "--cert-file", str(tls[0]), "--key-file", str(tls[1]))
         self.members = [
-            Member(f"m{number}", self.folder, pair, cluster, words, scheme) for number, pair in enumerate(ports)
+            Member(f"m{number}", self.folder, pair, cluster, words, scheme, addresses[number])
+            for number, pair in enumerate(ports)
         ]
         self.url = self.url_from(self.members[0])
 
     def url_from(self, first: Member) -> str:
         """Return the URL that names this member first, and then those after it."""
         at = self.members.index(first)
-        return "etcd://" + ",".join(f"127.0.0.1:{each.port}" for each in self.members[at:] + self.members[:at])
+        return "etcd://" + ",".join(f"{each.address}:{each.port}" for each in self.members[at:] + self.members[:at])
 
     def one_that(self, *, leads: bool) -> Member:
         """Return the leader, or a follower. During an election there is neither."""
@@ -218,7 +239,7 @@ class Etcd:
 
     def control(self, *words: str) -> None:
         """Run one of etcdctl's commands."""
-        endpoint = f"http://127.0.0.1:{self.members[0].port}"
+        endpoint = f"http://{self.members[0].address}:{self.members[0].port}"
         program = str(_program().with_name("etcdctl"))
         subprocess.run([program, "--endpoints", endpoint, *words], check=True, capture_output=True)  # noqa: S603 (our own wheel's program)
 
@@ -236,7 +257,7 @@ class Etcd:
     def _asked(self, member: Member, *words: str) -> bytes:
         """Ask this member by etcdctl, again and again while the cluster is not ready. Return the answer."""
         program = str(_program().with_name("etcdctl"))
-        command = [program, "--endpoints", f"http://127.0.0.1:{member.port}", *words]
+        command = [program, "--endpoints", f"http://{member.address}:{member.port}", *words]
         give_up = time.monotonic() + PATIENCE
         while (done := subprocess.run(command, check=False, capture_output=True)).returncode:  # noqa: S603 (our own wheel's program)
             if time.monotonic() > give_up:

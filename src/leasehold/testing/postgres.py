@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """So long may a server take to start or to stop; a loaded machine is slow."""
 USER = "postgres"
+LOOPBACK = "127.0.0.1"
 AS_USER = ("initdb", "pg_basebackup", "postgres")
 """Programs that run as the user that the server runs as; each needs other libraries."""
 _DEATH_SIGNAL = 1
@@ -43,8 +44,14 @@ class Postgres:
     """A server of its own, from `initdb` to the end of the block."""
 
     def __init__(
-        self, *settings: str, folder: Path | None = None, largest_file: int | None = None, segment: int = 1
+        self,
+        *settings: str,
+        folder: Path | None = None,
+        largest_file: int | None = None,
+        segment: int = 1,
+        address: str = LOOPBACK,
     ) -> None:
+        self._address = address
         self._own = folder is None
         self.folder = unprivileged.room("leasehold-pg-") if folder is None else folder
         self.data = self.folder / "data"
@@ -60,7 +67,7 @@ class Postgres:
     @property
     def url(self) -> str:
         """Where Leasehold finds it."""
-        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://{USER}@{self._address}:{self.port}/postgres"
 
     def __enter__(self) -> Self:
         try:
@@ -82,6 +89,9 @@ class Postgres:
         self.give_away()
         words = ("-U", USER, "-A", "trust", "-E", "UTF8", "-N", "--no-instructions")
         run("initdb", "-D", str(self.data), *words, "--wal-segsize", str(self._segment))
+        if self._address != LOOPBACK:
+            with (self.data / "pg_hba.conf").open("a") as rules:
+                rules.write("host all all samenet trust\n")
 
     def standby(self) -> Postgres:
         """Create a server that follows this one, without starting it."""
@@ -102,7 +112,17 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        words = [str(bin_path() / "postgres"), "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
+        words = [
+            str(bin_path() / "postgres"),
+            "-D",
+            str(self.data),
+            "-h",
+            self._address,
+            "-p",
+            str(self.port),
+            "-k",
+            "",
+        ]
         for setting in self.settings:
             words += ["-c", setting]
         with self.log.open("ab") as log:
@@ -117,7 +137,7 @@ class Postgres:
                 preexec_fn=self._prepare,  # noqa: PLW1509 (two system calls)
             )
         end = time.monotonic() + PATIENCE
-        asked = [str(bin_path() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        asked = [str(bin_path() / "pg_isready"), "-q", "-h", self._address, "-p", str(self.port)]
         while subprocess.run(asked, check=False).returncode != 0:  # noqa: S603
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {self.log.read_text()[-2000:]}")

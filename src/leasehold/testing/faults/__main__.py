@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import signal
 import sys
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     drills = commands.add_parser("drills", help="one fault many times")
     drills.add_argument("--share", type=float, default=1.0, help="the part of the volume that must hold")
     drills.add_argument("--lasting", type=float, default=60.0, help="seconds of each partition")
+    drills.add_argument("--longest", type=float, default=math.inf, help="seconds after which `restarts` ends anyway")
     drills.add_argument("--slack", type=float, default=0.0, help="seconds that a busy machine may add to a recovery")
     commands.add_parser("page", help="write the tables and charts of docs/explanation/reliability.md")
     for command, only in ((mixed, "a fault"), (drills, "a drill")):
@@ -76,7 +78,9 @@ def _mixed(asked: argparse.Namespace, store: str) -> dict[str, Any]:
 
 def _drilled(asked: argparse.Namespace, name: str, store: str) -> dict[str, Any] | None:
     times = max(1, round(TIMES[name] * asked.share * (0.1 if store == "git" else 1)))
-    options = {"queues": {"slack": asked.slack}, "partitions": {"slack": asked.slack, "seconds": asked.lasting}}
+    cuts = {"slack": asked.slack, "seconds": asked.lasting}
+    longest = {"longest": asked.longest}
+    options = {"restarts": longest, "queues": {"slack": asked.slack}, "partitions": cuts, "wires": cuts}
     try:
         return _noted(name, asked.results, partial(DRILLS[name], store, times, **options.get(name, {})))
     except LeaseholdError as error:

@@ -5,6 +5,7 @@
 `paused`        holders stopped past their TTL: no stale write through the fence, and the SDK raises before the next
 `lost-replies`  replies dropped after the commit: the retry gets the same lease and fence, and there are no orphans
 `partitions`    every proxy silent for a while: no overlap, and recovery within a TTL and two seconds
+`wires`         the same with a host for each part, whose wires lose all packets, both ways or one way
 `queues`        many waiters, a tenth of them killed in each round: no inversion; a dead waiter costs 2 s at most
 ==============  ===================================================================================================
 """
@@ -12,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import threading
@@ -40,14 +42,14 @@ TTL, TTL_OVER_GIT = 1.0, 10.0
 """Seconds for which a holder that is stopped has its lease. Over git, each of its steps takes up to some seconds."""
 AT_ONCE = 8
 GRANTS_PER_KILL = 5_000
-FLOODING = 256
+FLOODING = 2_048
 """Tasks that flood each server."""
 LONGEST = 2.0
 """Seconds that a dead waiter may cost the others, and that a recovery may take beyond a TTL."""
 
 
-def restarts(store: str, times: int) -> dict[str, Any]:
-    """Kill and start again, until there were so many kills and 5,000 times as many grants."""
+def restarts(store: str, times: int, longest: float = math.inf) -> dict[str, Any]:
+    """Kill and start again, until there were so many kills and 5,000 times as many grants, or for so many seconds."""
     kills = {
         "sqlite": ["kill server", "kill clients"],
         "postgres": ["kill server", "crash of PostgreSQL"],
@@ -56,6 +58,7 @@ def restarts(store: str, times: int) -> dict[str, Any]:
     }
     course = Course(
         seconds=1,
+        longest=longest,
         mishaps=times,
         grants=times * GRANTS_PER_KILL,
         clients=16,
@@ -81,6 +84,17 @@ def partitions(store: str, times: int, seconds: float = 60.0, slack: float = 0.0
     course = Course(seconds=1, mishaps=times, clients=16, only=ways, lasting=(seconds, seconds), beyond_ttl=0)
     longest = course.ttl + LONGEST + slack
     result = MixedRun(store, course._replace(between=(longest, longest + 1))).run()  # so that each recovery is seen
+    result["violations"] += _slow_recoveries(result["faults"], longest * 1_000)
+    return result
+
+
+def wires(store: str, times: int, seconds: float = 60.0, slack: float = 0.0) -> dict[str, Any]:
+    """Cut the wire of a host for so long, again and again: of clients, of a server, of a store. See `namespaces`."""
+    if store == "git":
+        raise LeaseholdError("git is reached through no network")
+    course = Course(seconds=1, mishaps=times, clients=16, lasting=(seconds, seconds), beyond_ttl=0)
+    longest = course.ttl + LONGEST + slack
+    result = MixedRun(store, course._replace(between=(longest, longest + 1)), apart=True).run()
     result["violations"] += _slow_recoveries(result["faults"], longest * 1_000)
     return result
 
@@ -315,9 +329,10 @@ DRILLS: dict[str, Callable[[str, int], dict[str, Any]]] = {
     "paused": paused,
     "lost-replies": lost_replies,
     "partitions": partitions,
+    "wires": wires,
     "queues": queues,
 }
-TIMES = {"restarts": 200, "paused": 200, "lost-replies": 1_000, "partitions": 4, "queues": 20}
+TIMES = {"restarts": 200, "paused": 200, "lost-replies": 1_000, "partitions": 4, "wires": 9, "queues": 20}
 """The volumes that must hold; over git a tenth."""
 
 

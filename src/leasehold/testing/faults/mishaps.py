@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from leasehold.domain.nouns import Noun
 from leasehold.testing.faults import dials
+from leasehold.testing.faults.apart import APART, Apart
+from leasehold.testing.faults.namespaces import Host
 from leasehold.testing.faults.proxy import breaking
 from leasehold.testing.faults.sites import EtcdSite, PostgresSite
 
@@ -72,6 +74,15 @@ def _store_way(way: str) -> Callable[[Targets], Callable[[], None]]:
         return breaking(targets.chance.choice(targets.site.store_proxies), way)
 
     strike.__doc__ = f"Let a proxy between the servers and their store go the way `{way}`."
+    return strike
+
+
+def _wire(part: str, way: str) -> Callable[[Targets], Callable[[], None]]:
+    def strike(targets: Targets) -> Callable[[], None]:
+        assert isinstance(targets.site, Apart)
+        return breaking(targets.chance.choice(targets.site.parts[part]), way)
+
+    strike.__doc__ = f"Let the wire of a {part}'s host go the way `{way}`."
     return strike
 
 
@@ -204,3 +215,8 @@ MISHAPS: dict[str, Mishaps] = {
     "git": OF_CLIENTS,
 }
 """By store, what strikes it in a mixed run."""
+OF_NETWORKS: dict[str, Mishaps] = {
+    store: {f"wire of a {part}: {way}": _wire(part, way) for part in site.hosts for way in Host.WAYS[1:]}
+    for store, site in APART.items()
+}
+"""By store, what strikes it if each of its parts is a host of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 import shutil
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from leasehold.domain.nouns import Noun
 from leasehold.domain.outcomes import Refused
 from leasehold.testing.checker import check
+from leasehold.testing.faults.apart import APART
 from leasehold.testing.faults.checkers import check_clients
 from leasehold.testing.faults.flood_history import FloodEvents, FloodHistory
-from leasehold.testing.faults.mishaps import MISHAPS, Targets
+from leasehold.testing.faults.mishaps import MISHAPS, OF_NETWORKS, Targets
 from leasehold.testing.faults.recording import GrantCounter, read, true_clock
 from leasehold.testing.faults.sites import SITES, listed
 from leasehold.testing.faults.teams import FLOOD, Team, TeamPlan
@@ -40,6 +42,8 @@ class Course(Noun):
     """How a run goes."""
 
     seconds: float = 60.0
+    longest: float = math.inf
+    """It ends after so many seconds even with fewer mishaps and grants than these:"""
     mishaps: int = 0
     """How many mishaps at least, however long that takes,"""
     grants: int = 0
@@ -65,13 +69,13 @@ class Course(Noun):
 
 
 class MixedRun:
-    """One run on one store."""
+    """One run on one store; `apart`: each of its parts on a host of its own."""
 
-    def __init__(self, store: str, course: Course) -> None:
-        self.site: Site = SITES[store]()
+    def __init__(self, store: str, course: Course, *, apart: bool = False) -> None:
+        self.site: Site = (APART if apart else SITES)[store]()
         self.course = course
         self._chance = random.Random(course.seed)
-        known = MISHAPS[store]
+        known = (OF_NETWORKS if apart else MISHAPS)[store]
         self._mishaps = {name: known[name] for name in (course.only or known)}
         self._teams: list[Team] = []
         self.struck: list[tuple[str, int, int]] = []
@@ -116,12 +120,14 @@ class MixedRun:
     def _strike(self, targets: Targets) -> None:
         """Strike with one mishap after the other, each kind as often as the others."""
         course, left, counter = self.course, list[str](), GrantCounter(self.site.folder)
-        end = time.monotonic() + course.seconds
-        while (
-            time.monotonic() < end
-            or len(self.struck) < course.mishaps
-            or (course.grants and counter.count() < course.grants)
-        ):
+        begun = time.monotonic()
+
+        def is_over() -> bool:
+            past = time.monotonic() - begun
+            is_enough = len(self.struck) >= course.mishaps and (not course.grants or counter.count() >= course.grants)
+            return past >= course.longest or (past >= course.seconds and is_enough)
+
+        while not is_over():
             time.sleep(self._chance.uniform(*course.between))
             if not left:
                 left = [*self._mishaps]

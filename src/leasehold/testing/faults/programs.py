@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,23 +14,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
+    from leasehold.testing.faults.namespaces import Host
+
 PATIENCE = 90.0
 
 
 class Program:
     """One process of ours, and what it takes to start it again."""
 
-    def __init__(self, words: Sequence[str], log: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, words: Sequence[str], log: Path, environment: dict[str, str] | None = None, host: Host | None = None
+    ) -> None:
         self._words = words
         self._log = log
         self._environment = environment
+        self._host = host
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         """Start it."""
         settings = {name: value for name, value in os.environ.items() if not name.startswith("LEASEHOLD_")}
         paths = os.pathsep.join(filter(None, sys.path))
-        with self._log.open("a") as log:
+        with self._log.open("a") as log, self._host.inside() if self._host else nullcontext():
             self.process = subprocess.Popen(  # noqa: S603 (our own interpreter, our own modules)
                 [sys.executable, "-m", *self._words],
                 stdin=subprocess.PIPE,

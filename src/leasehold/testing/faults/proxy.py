@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Breakable(Protocol):
+        """What carries data in one of several ways: a proxy, or the wire of a host."""
+
+        def go(self, way: str) -> None:
+            """Carry data this way from now on."""
+
 
 SELF = "127.0.0.1"
 MOST = 1 << 16
@@ -169,7 +176,7 @@ def _reset(line: asyncio.StreamWriter) -> None:
     line.transport.abort()
 
 
-def breaking(proxy: FaultyProxy, way: str) -> Callable[[], None]:
-    """Let the proxy go this way, and return how to undo that."""
+def breaking(proxy: Breakable, way: str) -> Callable[[], None]:
+    """Let the proxy or wire go this way, and return how to undo that."""
     proxy.go(way)
     return partial(proxy.go, "pass")

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from leasehold.testing.faults.namespaces import Host
+
 PATIENCE = 60.0
 WHOLE_HISTORY = 1_000_000_000
 """Events that each store is told to keep: the judges need all of them."""
+COMPACTED = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1m")
+"""As the docs advise operators of etcd."""
 ARMED = "leasehold.testing.faults.armed"
 
 
@@ -45,10 +49,11 @@ class ServerProgram:
     def __init__(self, site: Site, number: int, store: str) -> None:
         self.port = free_port()
         self.dials = site.dials["server"]
+        self._host = site.host_of("server", number)
         words = [ARMED, str(site.folder / "server.dials"), "leasehold.cli", "serve", "--rate", "0"]
-        self.program = Program(
-            [*words, "--port", str(self.port), "--store", store], site.folder / f"server-{number}.log"
-        )
+        words += ["--port", str(self.port), "--store", store]
+        words += ["--host", self._host.address] if self._host else []
+        self.program = Program(words, site.folder / f"server-{number}.log", host=self._host)
         self.proxy = FaultyProxy(site.proxies, self.port)
 
     def start(self) -> None:
@@ -59,7 +64,7 @@ class ServerProgram:
     @property
     def url(self) -> str:
         """Where clients find it."""
-        return f"http://127.0.0.1:{self.proxy.port}"
+        return f"http://{self._host.address}:{self.port}" if self._host else f"http://127.0.0.1:{self.proxy.port}"
 
 
 class Site:
@@ -81,6 +86,8 @@ class Site:
         """The URL of the store for servers."""
         self.own = ""
         """The URL of the store for the judges, past all proxies."""
+        self.key = ""
+        """The credential that clients show."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -104,6 +111,10 @@ class Site:
     def open_store(self) -> None:
         """Start the store, and set its URLs."""
         raise NotImplementedError
+
+    def host_of(self, part: str, number: int) -> Host | None:  # noqa: ARG002 (see `apart`)
+        """Return the host on which this one of the clients or servers runs; None: on this machine as it is."""
+        return None
 
     def urls(self) -> list[tuple[str, str]]:
         """Return the dials and the URL of each group of clients."""
@@ -209,8 +220,7 @@ class EtcdSite(Site):
 
     def open_store(self) -> None:
         """Start three members that can be cut off from each other, durable as in production."""
-        compacted = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1m")  # as the docs tell operators
-        self.etcd = self._stack.enter_context(Etcd(*compacted, members=3, severable=True))
+        self.etcd = self._stack.enter_context(Etcd(*COMPACTED, members=3, severable=True))
         self.store_proxies += [FaultyProxy(self.proxies, member.port) for member in self.etcd.members]
         members = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.store_proxies)
         self.own, self.store = (f"{each}?keep_events={WHOLE_HISTORY}" for each in (self.etcd.url, f"etcd://{members}"))

@@ -40,7 +40,7 @@ class Team:
         self._number = number
         self._plan = plan
         self._letter = "t" if plan.module == CLIENTS else "f"
-        self._host, self._url = site.urls()[number % len(site.urls())]
+        self._machine, self._url = site.urls()[number % len(site.urls())]
         self.killed: list[str] = []
         """The names of those that were killed."""
         self._lives = 0
@@ -71,8 +71,10 @@ class Team:
             plan.seed,
             pause,
         )
-        words = [ARMED, str(self._site.folder / f"{self._host}.dials"), plan.module, json.dumps(terms._asdict())]
-        return Program(words, self._site.folder / f"team-{self.slot}.log")
+        words = [ARMED, str(self._site.folder / f"{self._machine}.dials"), plan.module, json.dumps(terms._asdict())]
+        key = {"LEASEHOLD_API_KEY": self._site.key} if self._site.key else None
+        host = self._site.host_of("client", self._number)
+        return Program(words, self._site.folder / f"team-{self.slot}.log", key, host)
 
     def start(self) -> None:
         """Start the process."""
