@@ -61,6 +61,12 @@ def test_a_fence_that_does_not_grow_is_found() -> None:
     assert kinds(check_fences([grant("a", 0, 3, 5), grant("b", 2, 4, 4)])) == [], "both were under way"
 
 
+def test_a_retry_may_bring_the_fence_of_its_first_copy() -> None:
+    first = ask("a", "acquire", "r", 0, 1, "unknown", request_id="one")
+    assert kinds(check_fences([first, grant("b", 0, 2, 6), grant("a", 3, 4, 5, request_id="one")])) == []
+    assert kinds(check_fences([first, grant("b", 0, 2, 6), grant("a", 3, 4, 5, request_id="two")])) == ["fence"]
+
+
 def test_a_fence_that_is_given_twice_is_found() -> None:
     assert kinds(check_fences([grant("a", 0, 1, 5), grant("b", 2, 3, 5, lease="other")]))[0] == "fence"
 
@@ -79,12 +85,22 @@ def test_a_client_that_acts_for_another_is_found() -> None:
     assert kinds(check_identity([grant("a", 0, 1, 5), ask("b", "renew", "l5", 2, 3, "refused")])) == []
 
 
+def test_a_release_that_another_client_retried_may_find_the_lease_released() -> None:
+    granted, theirs = grant("a", 0, 1, 5), ask("b", "release", "l5", 2, 9, "released")
+    for verb, of in (("release", "l5"), ("end_session", "s")):
+        assert kinds(check_identity([granted, ask("a", verb, of, 3, 4, "ended"), theirs])) == []
+        assert kinds(check_identity([granted, theirs, ask("a", verb, of, 10, 11, "ended")])) == ["identity"]
+        assert kinds(check_identity([granted, theirs, ask("c", verb, of, 3, 4, "ended")])) == ["identity"]
+
+
 def test_a_lease_that_is_lost_early_is_found() -> None:
     lost = ask("a", "renew", "l5", 1, 2, "lost", lease="l5")
     assert kinds(check_kept([grant("a", 0, 1, 5), lost], 0.8)) == ["kept"]
     assert kinds(check_kept([grant("a", 0, 1, 5), ask("a", "renew", "l5", 2, 2.5, "lost", lease="l5")], 0.8)) == []
     released = ask("a", "release", "l5", 1, 1.5, "unknown")
     assert kinds(check_kept([grant("a", 0, 1, 5), released, lost], 0.8)) == []
+    retried = [ask("a", "acquire", "r", 0, 2, "unknown", request_id="one"), grant("a", 2, 3, 5, request_id="one")]
+    assert kinds(check_kept([*retried, ask("a", "renew", "l5", 3, 3.5, "lost", lease="l5")], 0.8)) == []
 
 
 def test_a_lease_that_was_waited_for_counts_from_its_first_renewal() -> None:

@@ -101,3 +101,10 @@ def test_a_retry_may_bring_the_lease_of_the_first_copy() -> None:
     retried = grant("a", 4, 5, 5, what="register 1", request_id="x")
     assert kinds(check_registers([lost, held, retried], 1.0)) == []
     assert lost.call < 1 * SECOND
+
+
+def test_a_release_that_another_client_retried_takes_no_effect() -> None:
+    held = [grant("a", 0, 0.1, 5, what="register 1"), ask("a", "release", "l5", 1, 1.1, "released")]
+    late = ask("b", "release", "l5", 1, 2, "released")
+    assert kinds(check_registers([*held, late], 1.0)) == []
+    assert kinds(check_registers([*held, late._replace(call=SECOND // 2, reply=SECOND // 2 + 1)], 1.0)) == ["linear"]

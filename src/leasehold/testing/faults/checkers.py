@@ -64,8 +64,19 @@ def _granted(calls: Iterable[Invocation]) -> list[Invocation]:
     return [each for each in calls if each.kind == "granted"]
 
 
-def check_fences(calls: Iterable[Invocation]) -> list[Violation]:
+def asked_first(calls: Iterable[Invocation]) -> dict[str, int]:
+    """Return when each request_id was first sent: a retry may bring the lease of the first copy."""
+    first: dict[str, int] = {}
+    for call in calls:
+        if call.verb == "acquire":
+            request = call.asked["request_id"]
+            first[request] = min(call.call, first.get(request, call.call))
+    return first
+
+
+def check_fences(calls: Collection[Invocation]) -> list[Violation]:
     """Report grants whose fence is not larger than that of an earlier grant, answered before the request."""
+    first = asked_first(calls)
     found: list[Violation] = []
     by_resource: dict[str, list[Invocation]] = defaultdict(list)
     fences: dict[str, int] = {}
@@ -77,7 +88,7 @@ def check_fences(calls: Iterable[Invocation]) -> list[Violation]:
             found.append(Violation("fence", f"fence {call.fence} is of {leases[call.fence]} and {call.lease}", ()))
         what = call.asked["what"]
         for name in [what] if isinstance(what, str) else what:
-            by_resource[name].append(call)
+            by_resource[name].append(call._replace(call=first[call.asked["request_id"]]))
     for name, of_name in by_resource.items():
         found += _inverted(name, of_name)
     return found
@@ -104,7 +115,7 @@ def check_identity(calls: Sequence[Invocation]) -> list[Violation]:
     """Report leases that two clients were granted, or that another client renewed or released.
 
     A release whose first answer was lost counts as its caller's if a retry finds the lease released: so a release by
-    another client is judged only if the holder had not released the lease itself.
+    another client is judged only if the holder had not released the lease itself, or ended its session.
     """
     found: list[Violation] = []
     owners: dict[str, str] = {}
@@ -114,8 +125,7 @@ def check_identity(calls: Sequence[Invocation]) -> list[Violation]:
         for call in _granted(granted_or_used)
         if owners.setdefault(call.lease, call.client) != call.client
     ]
-    own = [call for call in calls if call.verb == "release" and owners.get(str(call.asked["what"][0])) == call.client]
-    ended = {str(call.asked["what"][0]): call.call for call in own}
+    ended = _ended_by_owners(calls)
     for call in granted_or_used:
         lease = call.lease or str(call.asked["what"][0])
         is_over = call.kind == "released" and call.reply is not None and ended.get(lease, call.reply) < call.reply
@@ -124,8 +134,24 @@ def check_identity(calls: Sequence[Invocation]) -> list[Violation]:
     return found
 
 
-def check_kept(calls: Iterable[Invocation], share: float) -> list[Violation]:
+def _ended_by_owners(calls: Iterable[Invocation]) -> dict[str, int]:
+    """Return when each holder first asked for the end of its lease, or of the session that it had then."""
+    ended: dict[str, int] = {}
+    mine: dict[str, set[str]] = defaultdict(set)
+    for call in sorted(calls, key=lambda each: each.call):
+        if call.kind == "granted":
+            mine[call.client].add(call.lease)
+        elif call.verb == "end_session":
+            ended.update((lease, call.call) for lease in mine.pop(call.client, ()))
+        elif call.verb == "release" and (lease := str(call.asked["what"][0])) in mine[call.client]:
+            mine[call.client].discard(lease)
+            ended[lease] = call.call
+    return ended
+
+
+def check_kept(calls: Collection[Invocation], share: float) -> list[Violation]:
     """Report renewals that were answered `lost` while the holder could count on its lease."""
+    first = asked_first(calls)
     found: list[Violation] = []
     good: dict[str, dict[str, int]] = defaultdict(dict)  # until when, by client and lease
     lives: dict[str, int] = {}
@@ -138,7 +164,7 @@ def check_kept(calls: Iterable[Invocation], share: float) -> list[Violation]:
         elif call.kind == "granted":
             lives[lease] = round(call.asked["ttl"] * share * SECOND)
             if not call.asked["wait"]:
-                mine[lease] = call.call + lives[lease]
+                mine[lease] = first[call.asked["request_id"]] + lives[lease]
         elif call.kind == "renewed":
             mine[lease] = call.call + lives[lease]
         elif call.kind == "lost" and call.reply is not None and call.reply < mine.get(lease, 0):

@@ -88,6 +88,7 @@ def registers(calls: Iterable[Invocation], prefix: str) -> dict[str, LockRegiste
     ordered = sorted(calls, key=lambda each: each.call)
     asked_first: dict[str, int] = {}
     where: dict[str, tuple[LockRegister, int]] = {}
+    holders: dict[str, str] = {}
     for call in ordered:
         what = call.asked.get("what")
         if call.verb != "acquire" or not isinstance(what, str) or not what.startswith(prefix):
@@ -98,13 +99,15 @@ def registers(calls: Iterable[Invocation], prefix: str) -> dict[str, LockRegiste
             register.may_be_held.append(call.call)
         elif call.kind == "granted":
             ttl = round(call.asked["ttl"] * SECOND)
-            where[call.lease] = register, ttl
+            where[call.lease], holders[call.lease] = (register, ttl), call.client
             register.calls.append(RegisterCall(begun, call.reply, "granted", call.lease, ttl))
         elif call.kind == "held":
             register.calls.append(RegisterCall(call.call, call.reply, "held", ""))
     for call in ordered:
         if call.verb in ("renew", "release") and call.asked["what"][0] in where:
-            _add(*where[call.asked["what"][0]], call, call.asked["what"][0])
+            lease = call.asked["what"][0]
+            is_foreign = call.kind == "released" and holders[lease] != call.client
+            _add(*where[lease], call._replace(kind="gone") if is_foreign else call, lease)
     return {name: each._replace(calls=sorted(each.calls, key=lambda call: call.call)) for name, each in found.items()}
 
 
