@@ -73,8 +73,8 @@ class Flood:
         self, verb: str, name: str, ask: Callable[[], Awaitable[object]], until: int = 0
     ) -> object | None:
         """Ask, again while nobody knows what became of it. `until`: the caller counts on its lease until then."""
+        called = true_clock()  # also of a retry, which may bring the lease of the first copy
         for _ in range(TRIES):
-            called = true_clock()
             try:
                 outcome = await ask()
             except LeaseholdError as error:

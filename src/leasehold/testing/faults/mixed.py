@@ -120,10 +120,10 @@ class MixedRun:
     def _strike(self, targets: Targets) -> None:
         """Strike with one mishap after the other, each kind as often as the others."""
         course, left, counter = self.course, list[str](), GrantCounter(self.site.folder)
-        begun = time.monotonic()
+        start = time.monotonic()
 
         def is_over() -> bool:
-            past = time.monotonic() - begun
+            past = time.monotonic() - start
             is_enough = len(self.struck) >= course.mishaps and (not course.grants or counter.count() >= course.grants)
             return past >= course.longest or (past >= course.seconds and is_enough)
 
