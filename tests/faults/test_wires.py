@@ -122,7 +122,7 @@ def test_a_program_on_a_host_does_not_see_this_machine(tmp_path: Path) -> None:
 
 
 def test_where_it_may_not_be_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespaces.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(LeaseholdError, match="needs Linux, root, and the commands ip and tc"), Network():
         pass
 

@@ -245,10 +245,16 @@ def queues(store: str, times: int, slack: float = 0.0) -> dict[str, Any]:
         urls = [server.url for server in site.servers]
         crowd = [_waiters(site, urls[number % len(urls)], number) for number in range(WAITERS)]
         try:
+            for each in crowd:
+                each.announced()
             for turn in range(times):
                 dead = _queue_once(locks, crowd, turn)
+                crowd = [
+                    _waiters(site, urls[number % len(urls)], number) if number in dead else each
+                    for number, each in enumerate(crowd)
+                ]
                 for number in dead:
-                    crowd[number] = _waiters(site, urls[number % len(urls)], number)
+                    crowd[number].announced()
         finally:
             for each in crowd:
                 each.kill()
@@ -268,7 +274,6 @@ def queues(store: str, times: int, slack: float = 0.0) -> dict[str, Any]:
 def _waiters(site: Site, url: str, number: int) -> Program:
     program = Program([HOLDER, "wait", url, f"{number}"], site.folder / "waiters.log")
     program.start()
-    program.announced()
     return program
 
 
