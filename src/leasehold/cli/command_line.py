@@ -178,14 +178,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without `argv`, run as the program and end the process."""
     if argv is not None:
         return _run(list(argv))
-    # A command that lives for some milliseconds needs no garbage collection (see `settle_down`) and no interpreter
-    # shutdown: everything is written and closed by then.
-    gc.disable()
     code = _run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    os._exit(code)
+    os._exit(code)  # everything is written and closed by now: the interpreter need not shut down
 
 
 def settle_down() -> None:
