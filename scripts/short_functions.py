@@ -32,23 +32,30 @@ def short(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             continue
         body = node.body[1:] if ast.get_docstring(node) is not None else node.body
         is_short = body and (body[-1].end_lineno or 0) - body[0].lineno < MOST
-        if is_short and not node.name.startswith("__") and f"super().{node.name}(" not in ast.unparse(node):
+        if is_short and not node.name.startswith("__"):
             yield node
 
 
 def called_once(sources: Path) -> list[str]:
     """Return where each short function is defined whose name the package mentions once more."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(sources.rglob("*.py"))}
-    inside = {path: Counter(re.findall(r"\w+", text)) for path, text in texts.items()}
-    whole = "\n".join(texts.values())
-    everywhere = sum(inside.values(), Counter[str]())
+    inside = {path: _words(text) for path, text in texts.items()}
+    everywhere = Counter[str]()
+    for words in inside.values():
+        everywhere.update(words)
     return [
         f"{path.relative_to(sources)}:{function.lineno} {function.name}"
         for path, text in texts.items()
         for function in short(ast.parse(text))
-        if (inside[path] if function.name.startswith("_") else everywhere)[function.name] == 2
-        and len(re.findall(rf"\b{function.name}\(", text if function.name.startswith("_") else whole)) == 2
+        for words in (inside[path] if function.name.startswith("_") else everywhere,)
+        if words[function.name] == words[f"{function.name}("] == 2
+        and f"super().{function.name}(" not in ast.unparse(function)
     ]
+
+
+def _words(text: str) -> Counter[str]:
+    """Count all words, and once more those before a parenthesis, with it."""
+    return Counter(re.findall(r"\w+", text)) + Counter(re.findall(r"\w+\(", text))
 
 
 if __name__ == "__main__":
