@@ -18,7 +18,7 @@ import sys
 import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from leasehold.errors import CLOSED, Closed, Unreachable
 from leasehold.locks.sync import Locks
@@ -36,7 +36,25 @@ PATIENCE = 60.0
 
 def in_a_process(connect: Callable[..., Locks], *arguments: object, **options: Any) -> ProcessLocks:
     """Return the `Locks` of `connect(*arguments, **options)`, in a process of its own."""
-    return ProcessLocks(ProcessAnswers(connect, arguments, options))
+    return ProcessLocks(ProcessAnswers(_start(), connect, arguments, options))
+
+
+class ChildProcess(Protocol):
+    """What is asked of a process that runs `carry_out` on its standard input and output, as of a `Popen`."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    pid: int
+
+    def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
+    def kill(self) -> None: ...  # noqa: D102
+
+
+def _start() -> ChildProcess:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(  # noqa: S603 (our own interpreter, our own module)
+        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
 
 
 class ProcessLocks(Locks):
@@ -60,15 +78,18 @@ class ProcessLocks(Locks):
 class ProcessAnswers:
     """Have a child process answer."""
 
-    def __init__(self, connect: Callable[..., Locks], arguments: tuple[object, ...], options: dict[str, Any]) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.child = subprocess.Popen(  # noqa: S603 (our own interpreter, our own module)
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
-        assert self.child.stdin is not None
-        assert self.child.stdout is not None
-        self._to_child: IO[bytes] = self.child.stdin
-        self._from_child: IO[bytes] = self.child.stdout
+    def __init__(
+        self,
+        child: ChildProcess,
+        connect: Callable[..., Locks],
+        arguments: tuple[object, ...],
+        options: dict[str, Any],
+    ) -> None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        self.child = child
+        self._to_child: IO[bytes] = child.stdin
+        self._from_child: IO[bytes] = child.stdout
         self._sending = threading.Lock()
         self._waiting: dict[int, _Slot] = {}
         self._asked = 0
@@ -233,7 +254,12 @@ class _Child:
             _send(self._answers, (number, answer, error))
 
 
-if __name__ == "__main__":
+def carry_out() -> None:
+    """Carry out the calls that come through standard input, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output must not get between the answers
-    _Child(sys.stdin.buffer, answers).run()
+    _Child(os.fdopen(0, "rb", closefd=False), answers).run()
+
+
+if __name__ == "__main__":
+    carry_out()

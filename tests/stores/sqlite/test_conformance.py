@@ -10,7 +10,7 @@ import pytest
 import leasehold
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.testing.conformance import Conformance, Connections
-from leasehold.testing.processes import in_a_process
+from tests.kit.warm import in_a_forked_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,6 @@ class TestInOneProcess(Conformance):
 class TestInSeveralProcesses(Conformance):
     @pytest.fixture
     def connect(self, tmp_path: Path) -> Iterator[Connections]:
-        opening = partial(in_a_process, leasehold.connect, f"sqlite://{tmp_path}/locks.db")
+        opening = partial(in_a_forked_process, leasehold.connect, f"sqlite://{tmp_path}/locks.db")
         with Connections(opening, SqliteStore.capabilities) as connect:
             yield connect
