@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.testing.faults.dials import DISK_FAILS_SYNCS, DISK_FULL, DISK_WELL, Dials
-from leasehold.testing.faults.proxy import FaultyProxy, ProxyThread
+from leasehold.testing.faults.proxy import FaultyProxy, ProxyThread, _crumbs
 from leasehold.testing.faults.recording import Recorder, Writing, read
 from leasehold.testing.observations import Observation
 from tests.kit.listening import listening
@@ -98,6 +98,28 @@ def test_a_half_open_connection_is_accepted_and_never_answered(proxy: FaultyProx
     with called(proxy) as line:
         line.sendall(b"a")
         assert is_silent(line)
+
+
+def test_data_may_arrive_in_crumbs(proxy: FaultyProxy) -> None:
+    proxy.go("crumbs")
+    with called(proxy) as line:
+        line.sendall(b"abcdefgh" * 20)
+        pieces = [line.recv(1_000)]
+        while sum(map(len, pieces)) < 160:
+            pieces.append(line.recv(1_000))
+    assert b"".join(pieces) == b"ABCDEFGH" * 20
+    assert [len(crumb) for crumb in _crumbs(b"a" * 40)] == [17, 17, 6]
+
+
+def test_an_idle_connection_is_closed_in_good_order(proxy: FaultyProxy) -> None:
+    proxy.idle = 0.05
+    with called(proxy) as line:
+        assert says(line, b"a") == b"A"
+        proxy.go("idle")
+        assert line.recv(1) == b""
+        proxy.go("pass")
+    with called(proxy) as line:
+        assert says(line, b"b") == b"B"
 
 
 def test_a_proxy_refuses_a_way_that_there_is_not(proxy: FaultyProxy) -> None:

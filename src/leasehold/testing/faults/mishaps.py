@@ -9,7 +9,7 @@ from leasehold.domain.nouns import Noun
 from leasehold.testing.faults import dials
 from leasehold.testing.faults.apart import APART, Apart
 from leasehold.testing.faults.namespaces import Host
-from leasehold.testing.faults.proxy import breaking
+from leasehold.testing.faults.proxy import FaultyProxy, breaking
 from leasehold.testing.faults.sites import EtcdSite, PostgresSite
 
 if TYPE_CHECKING:
@@ -183,17 +183,18 @@ def suspend(targets: Targets) -> Callable[[], None]:
     return wake
 
 
+BREAKS = [way for way in FaultyProxy.WAYS if way not in ("pass", "drop-once")]
 OF_CLIENTS: Mishaps = {"kill clients": kill_clients, "stop clients": stop_clients, "suspend": suspend}
 OF_SERVERS: Mishaps = {
     "kill server": kill_server,
     "stop server": stop_server,
-    **{f"clients: {way}": _way(way) for way in ("cut", "mute", "deaf", "silent", "drop", "half-open", "slow")},
+    **{f"clients: {way}": _way(way) for way in BREAKS},
     "clock step": step_clocks,
     "clock rate": rate_of_clocks,
 }
 OF_STORES_BEHIND_A_NETWORK: Mishaps = {
     "pause store": pause_store,
-    **{f"store: {way}": _store_way(way) for way in ("cut", "mute", "deaf", "silent", "drop", "half-open", "slow")},
+    **{f"store: {way}": _store_way(way) for way in BREAKS},
 }
 MISHAPS: dict[str, Mishaps] = {
     "sqlite": {**OF_CLIENTS, **OF_SERVERS, "full disk": full_disk, "failing syncs": failing_syncs},

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Any, Protocol
 
     class Breakable(Protocol):
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SELF = "127.0.0.1"
 MOST = 1 << 16
+CRUMB = 17
 PATIENCE = 10.0
 _AT_ONCE = struct.pack("ii", 1, 0)
 
@@ -73,21 +74,25 @@ class FaultyProxy:
     `drop-once`   the same for the next reply alone
     `half-open`   new connections are accepted, and nothing ever comes of them; existing ones are reset
     `slow`        each piece of data waits for `delay` seconds
+    `crumbs`      data arrives a few bytes at a time
+    `idle`        a connection is closed once nothing was sent one way for `idle` seconds, as impatient proxies do
     ============  ==========================================================================================
     """
 
-    WAYS = ("pass", "cut", "mute", "deaf", "silent", "drop", "drop-once", "half-open", "slow")
+    WAYS = ("pass", "cut", "mute", "deaf", "silent", "drop", "drop-once", "half-open", "slow", "crumbs", "idle")
 
-    def __init__(self, thread: ProxyThread, goal: int, delay: float = 0.2) -> None:
+    def __init__(self, thread: ProxyThread, goal: int, delay: float = 0.2, idle: float = 0.5) -> None:
         self._thread = thread
         self.goal = goal
         """The port of the goal; it may change."""
         self.delay = delay
+        self.idle = idle
         self.dropped = 0
         """The number of replies thrown away."""
         self._way = "pass"
         self._changed = asyncio.Event()
-        self._lines: set[asyncio.StreamWriter] = set()
+        self._lines: dict[asyncio.StreamWriter, float] = {}
+        """Each connection, and when something was last sent on it."""
         self._server: asyncio.Server = thread.do(self._listen())
         thread.proxies.append(self)
         self.port: int = self._server.sockets[0].getsockname()[1]
@@ -107,13 +112,22 @@ class FaultyProxy:
         self._changed = asyncio.Event()
         if way in ("cut", "half-open"):
             self._reset()
+        elif way == "idle":
+            self._closing = asyncio.create_task(self._close_idle())
+
+    async def _close_idle(self) -> None:
+        while self._way == "idle":
+            await asyncio.sleep(self.idle / 4)
+            before = self._thread.loop.time() - self.idle
+            for line in [line for line, sent in self._lines.items() if sent < before]:
+                line.close()
 
     def _reset(self) -> None:
         for line in tuple(self._lines):
             _reset(line)
 
     async def _serve(self, near: asyncio.StreamReader, to_near: asyncio.StreamWriter) -> None:
-        self._lines.add(to_near)
+        self._lines[to_near] = self._thread.loop.time()
         try:
             if self._way == "cut":
                 _reset(to_near)
@@ -124,12 +138,12 @@ class FaultyProxy:
         except OSError:
             _reset(to_near)
         finally:
-            self._lines.discard(to_near)
+            self._lines.pop(to_near, None)
             to_near.close()
 
     async def _connect(self, near: asyncio.StreamReader, to_near: asyncio.StreamWriter) -> None:
         far, to_far = await asyncio.open_connection(SELF, self.goal)
-        self._lines.add(to_far)
+        self._lines[to_far] = self._thread.loop.time()
         try:
             back = asyncio.create_task(self._carry(far, to_near, ("deaf", "silent"), is_reply=True))
             try:
@@ -138,7 +152,7 @@ class FaultyProxy:
             finally:
                 back.cancel()
         finally:
-            self._lines.discard(to_far)
+            self._lines.pop(to_far, None)
             to_far.close()
 
     async def _carry(
@@ -155,8 +169,11 @@ class FaultyProxy:
                     return
                 if self._way == "slow":
                     await asyncio.sleep(self.delay)
-                goal.write(data)
-                await goal.drain()
+                if goal in self._lines:
+                    self._lines[goal] = self._thread.loop.time()
+                for crumb in _crumbs(data) if self._way == "crumbs" else (data,):
+                    goal.write(crumb)
+                    await goal.drain()
         with suppress(OSError):
             goal.write_eof()
 
@@ -167,6 +184,10 @@ class FaultyProxy:
     async def _end(self) -> None:
         self._server.close()
         self._reset()
+
+
+def _crumbs(data: bytes) -> Iterator[bytes]:
+    return (data[start : start + CRUMB] for start in range(0, len(data), CRUMB))
 
 
 def _reset(line: asyncio.StreamWriter) -> None:
