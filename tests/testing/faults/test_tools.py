@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.testing.faults import nginx
 from leasehold.testing.faults.dials import DISK_FAILS_SYNCS, DISK_FULL, DISK_WELL, Dials
 from leasehold.testing.faults.proxy import FaultyProxy, ProxyThread, _crumbs
 from leasehold.testing.faults.recording import Recorder, Writing, read
@@ -120,6 +121,34 @@ def test_an_idle_connection_is_closed_in_good_order(proxy: FaultyProxy) -> None:
         proxy.go("pass")
     with called(proxy) as line:
         assert says(line, b"b") == b"B"
+
+
+def test_a_proxy_leads_new_connections_elsewhere(proxy: FaultyProxy) -> None:
+    with called(proxy) as line, listening(lambda other: other.sendall(b"elsewhere")) as port:
+        assert says(line, b"a") == b"A"
+        proxy.lead_to(port)
+        with pytest.raises(ConnectionResetError):
+            line.recv(1)
+        with called(proxy) as other_line:
+            assert other_line.recv(100) == b"elsewhere"
+
+
+@pytest.mark.skipif(nginx.PROGRAM is None, reason="not run: nginx is not installed")
+def test_nginx_asks_a_server_by_http_1_0(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+
+    def serve(line: socket.socket) -> None:
+        asked.append(line.recv(10_000))
+        line.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with listening(serve) as port:
+        before = nginx.Nginx(tmp_path, port)
+        try:
+            with socket.create_connection(("127.0.0.1", before.port), PATIENCE) as line:
+                assert says(line, b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200")
+        finally:
+            before.kill()
+    assert asked[0].startswith(b"GET /x HTTP/1.0\r\n")
 
 
 def test_a_proxy_refuses_a_way_that_there_is_not(proxy: FaultyProxy) -> None:

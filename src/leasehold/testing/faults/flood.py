@@ -1,8 +1,8 @@
 """A process that takes and releases names of its own as fast as it can: hundreds of tasks on one `aconnect`.
 
 ``python -m leasehold.testing.faults.flood TERMS``, with the terms of `clients`. It stops once its standard input ends.
-Every answer is one short line, written before the task goes on, so a process that is killed leaves all that it was
-told. A call whose outcome stays unknown leaves its name, which may be held, and goes on with a new one.
+Every answer is one short line, written before the task goes on, so a process that is killed leaves all answers that it
+received. A call whose outcome stays unknown leaves its name, which may be held, and goes on with a new one.
 
 `flood_history` judges what these processes write.
 """

@@ -1,4 +1,4 @@
-"""What floods were told, judged by itself and beside the events that the store recorded. O(n log n), in packed arrays.
+"""Checks of the answers to floods, alone and beside the events that the store recorded. O(n log n), in packed arrays.
 
 The names of floods meet no other names, and each is taken by one task. So their events need no search for overlaps:
 `FloodEvents` judges them as they pass and keeps one lease for each name, however many there are.
@@ -119,7 +119,7 @@ class FloodEvents:
             self._lost()
 
     def _granted(self, event: Event) -> None:
-        """Compare a grant with what the floods were told: each of theirs must be recorded, and as it was told."""
+        """Compare a grant with the answers to the floods: each of these must be recorded, with the same fence."""
         if event.fence <= self._fence:
             self._report("fence", event, f"has fence {event.fence}, after {self._fence}")
         self._fence = event.fence

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from leasehold.domain.nouns import Noun
-from leasehold.testing.faults import dials
+from leasehold.testing.faults import dials, nginx
 from leasehold.testing.faults.apart import APART, Apart
 from leasehold.testing.faults.namespaces import Host
 from leasehold.testing.faults.proxy import FaultyProxy, breaking
@@ -67,6 +67,19 @@ def _way(way: str) -> Callable[[Targets], Callable[[], None]]:
 
     strike.__doc__ = f"Let a server's proxy go the way `{way}`."
     return strike
+
+
+def behind_nginx(targets: Targets) -> Callable[[], None]:
+    """Lead the clients of a server through nginx, on new connections."""
+    server = targets.chance.choice(targets.site.servers)
+    before = nginx.Nginx(targets.site.folder, server.port)
+    server.proxy.lead_to(before.port)
+
+    def back() -> None:
+        server.proxy.lead_to(server.port)
+        before.kill()
+
+    return back
 
 
 def _store_way(way: str) -> Callable[[Targets], Callable[[], None]]:
@@ -189,6 +202,7 @@ OF_SERVERS: Mishaps = {
     "kill server": kill_server,
     "stop server": stop_server,
     **{f"clients: {way}": _way(way) for way in BREAKS},
+    **({"clients: behind nginx": behind_nginx} if nginx.PROGRAM else {}),
     "clock step": step_clocks,
     "clock rate": rate_of_clocks,
 }

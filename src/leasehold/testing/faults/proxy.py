@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Breakable(Protocol):
-        """What carries data in one of several ways: a proxy, or the wire of a host."""
+        """A proxy, or the wire of a host: it carries data in one of several ways."""
 
         def go(self, way: str) -> None:
             """Carry data this way from now on."""
@@ -105,6 +105,12 @@ class FaultyProxy:
         if way not in self.WAYS:
             raise ValueError(f"no such way: {way}; there are {', '.join(self.WAYS)}")
         self._thread.do(self._go(way))
+
+    def lead_to(self, goal: int) -> None:
+        """Reset all connections, and lead new ones to this port."""
+        self.goal = goal
+        self.go("cut")
+        self.go("pass")
 
     async def _go(self, way: str) -> None:
         self._way = way

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 WHOLE_HISTORY = 1_000_000_000
-"""Events that each store is told to keep: the judges need all of them."""
+"""Events that each store has to keep: the judges need all of them."""
 COMPACTED = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1m")
 """As the docs advise operators of etcd."""
 ARMED = "leasehold.testing.faults.armed"
@@ -198,9 +198,7 @@ class PostgresSite(Site):
             connection.execute("SELECT pg_promote()")
         self.postgres, self.own = standby, f"{standby.url}?retention_rows={WHOLE_HISTORY}"
         (proxy,) = self.store_proxies
-        proxy.goal = standby.port
-        proxy.go("cut")
-        proxy.go("pass")
+        proxy.lead_to(standby.port)
 
     def pause_store(self) -> None:
         """Stop PostgreSQL and its backends."""
