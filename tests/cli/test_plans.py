@@ -80,6 +80,13 @@ def test_it_is_released_by_its_id(shell: Shell) -> None:
     assert "No plans." in shell.call("plan").out
 
 
+def test_an_own_lease_in_anothers_plan_is_marked(shell: Shell) -> None:
+    shell.call("acquire", "path:src/a.py", holder="ada")
+    shell.call("plan", "path:src", holder="bob")
+    assert "held by ada (you)" in shell.call("plan", holder="ada").out
+    assert "held by ada (you)" not in shell.call("plan", holder="bob").out
+
+
 def test_list_and_inspect_show_it(shell: Shell) -> None:
     shell.call("plan", "path:src", holder="ada")
     listed = shell.call("list", holder="ada").out

@@ -60,3 +60,10 @@ def test_a_wrong_declaration_is_refused_by_its_name(shell: Shell, members: str) 
     done = shell.call("list")
     assert done.code == 2
     assert "pools" in done.err
+
+
+def test_run_takes_the_name_of_a_pool_as_an_option(shell: Shell) -> None:
+    for name in ("ports/3000-3001", "pool://ports/3000-3001"):
+        assert shell.run("run", "--pool", name, "--", "sh", "-c", "echo $LEASEHOLD_VALUE").out == "3000\n"
+    for words in (["--pool", "ports/1-2", "issue:1"], []):
+        assert shell.call("run", *words, "--", "true").code == 2

@@ -113,7 +113,6 @@ WRONG = [
     ["session", "begin"],
     ["run", "x"],
     ["run", "x", "--"],
-    ["run", "--", "true"],
     ["run", "x", "true"],
     ["completion"],
 ]
@@ -180,6 +179,7 @@ def test_a_wrong_value_names_its_option_and_changes_nothing(shell: Shell, option
         ["history", "--since", "x"],
         ["history", "--lease", "x"],
         ["run", "x", "--kill-after", "x", "--", "true"],
+        ["run", "--", "true"],
         ["completion", "tcsh"],
         ["force-release", "x"],
         ["steal", "x"],

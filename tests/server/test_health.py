@@ -203,6 +203,7 @@ def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
             )
             assert reply.code == "deadlock"
         server.post("force-release", {"target": second["lease"]["id"], "reason": "gone", "space": "team"})
+        server.post("acquire", {"resources": "scheduler", "space": "team", "holder": "ann", "name": "leader"})
         server.post("acquire", {"resources": "deploy://c", "space": "team", "holder": "ann", "ttl_seconds": 0.02})
         until(lambda: figures(server).get(f"leasehold_expiries_total{{{here}}}") == 1)
         found = figures(server)
@@ -216,6 +217,7 @@ def test_everything_is_counted_by_space_and_scheme(tmp_path: Path) -> None:
             f"leasehold_hold_seconds_count{{{here}}}": 3,
             f"leasehold_deadlocks_total{{{here}}}": 1,
             f"leasehold_expiries_total{{{here}}}": 1,
+            'leasehold_terms_total{scheme="plain",space="team"}': 1,
             f"leasehold_forced_total{{{here}}}": 1,
             "leasehold_commit_batch_size_count": 5,
             "leasehold_commit_seconds_count": 5,

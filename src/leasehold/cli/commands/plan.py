@@ -52,6 +52,7 @@ def _queue(context: Context) -> int:
     given = {name: value for name, value in context.values.items() if name not in rest or value is not None}
     alone = {"request_id": None, "reentrant": False, "local": False, "token_file": None, "print": None}
     context.values = {**rest, **alone, **given, "wait": context.values["wait"] or FIRM_WAIT}
+    context.verb = "acquire"  # the next step after a refusal is one of an acquire
     return acquire(context)
 
 
@@ -95,10 +96,11 @@ def _announced(context: Context, it: Plan) -> str:
 
 
 def own_plans(context: Context, plans: Iterable[Plan]) -> set[str]:
-    """Return the ids of those plans that the caller can prove to be its own."""
+    """Return the ids of those plans, leases and waits in them that the caller can prove to be its own."""
     saved = {line.lease for line in context.tokens.all()}
     session = (context.session or "").rpartition(".")[0]
-    return {each.id for each in plans if each.id in saved or (session and each.session == session)}
+    seen = [each for plan in plans for each in (plan, *plan.overlaps)]
+    return {each.id for each in seen if each.id in saved or (session and each.session == session)}
 
 
 def plans_told(plans: tuple[Plan, ...], own: Collection[str]) -> str:

@@ -37,6 +37,7 @@ def run(context: Context) -> int:
     """Acquire a lease, run the command, renew meanwhile, and release. A leader that was deposed campaigns again."""
     settle_down()
     leads = context.values["lead"]
+    _name(context)
     if leads:
         _campaign(context)
     context.seconds("kill_after")
@@ -49,6 +50,17 @@ def run(context: Context) -> int:
                 return output.LOST if code is None else code
             context.out.warn("leasehold: deposed; waiting to be elected again")
             context.act_in(around)
+
+
+def _name(context: Context) -> None:
+    """Put the name of the pool in place of the names. Raises `InvalidInput` if there are both, or neither."""
+    names, pool = context.values["resources"], context.values["pool"]
+    if not names and pool is None:
+        raise InvalidInput("resources", "name what to hold while the command runs, or a --pool")
+    if names and pool is not None:
+        raise InvalidInput("pool", "a pool stands alone in its lease: leave --pool out, or the names")
+    if pool is not None:
+        context.values = {**context.values, "resources": [pool if "://" in pool else f"pool://{pool}"]}
 
 
 def _campaign(context: Context) -> None:

@@ -113,7 +113,7 @@ examples:
   leasehold run issue:42 --ttl 1m --on-lost kill -- make test
   leasehold run gpu --slots 4 -- python train.py
   leasehold run scheduler --lead -- ./schedule.py
-  leasehold run pool://ports/3000-3099 -- sh -c 'serve --port $LEASEHOLD_VALUE'
+  leasehold run --pool ports/3000-3099 -- sh -c 'serve --port $LEASEHOLD_VALUE'
 """,
     "session start": """
 examples:

@@ -152,7 +152,7 @@ _VERBS = (
         "run",
         "run a command while you hold the lease",
         "run:run",
-        (RESOURCES, CliArgument("command", "what to run, after --", "--")),
+        (CliArgument("resources", RESOURCES.help, "*"), CliArgument("command", "what to run, after --", "--")),
         (
             Flag("--ttl", "how long the lease lives unless renewed (default 1m, as the run renews it)", "TIME"),
             *(option for option in TAKING if option is not TTL),
@@ -164,6 +164,7 @@ _VERBS = (
                 ("term", "kill", "warn"),
             ),
             Flag("--kill-after", "how long after TERM to send KILL (default 10s)", "TIME", default="10s"),
+            Flag("--pool", "instead of names: acquire a free member of this pool, such as ports/3000-3099", "POOL"),
             Flag("--lead", "wait until you are elected, end the command if you are deposed, and wait again (TTL: 15s)"),
             MAX_SKEW,
             SESSION,

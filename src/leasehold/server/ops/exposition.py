@@ -43,6 +43,7 @@ COUNTERS: Final = {
     "leasehold_releases_total": ("Leases released.", PLACE),
     "leasehold_waits_total": ("Requests that had to wait.", PLACE),
     "leasehold_plans_total": ("Plans that were announced.", PLACE),
+    "leasehold_terms_total": ("Terms of leaders that began.", PLACE),
     "leasehold_trespasses_total": ("Changes of what another holder has.", PLACE),
 }
 

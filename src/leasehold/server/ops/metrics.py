@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from leasehold.domain import names
 from leasehold.domain.timestamps import SECOND
+from leasehold.locks.sync import LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ COUNTED: Final = {
     "planned": "leasehold_plans_total",
 }
 """Which counter an event of each kind belongs to."""
+TERMS: Final = "leasehold_terms_total"
 CODES: Final = {"refused": "held", "timeout": "timeout"}
 ENDS: Final = ("released", "expired", "forced")
 
@@ -116,7 +118,7 @@ class Metrics:
     def __init__(self, served: Served, slow_commit: Callable[[int, float], None]) -> None:
         self._served = served
         self._slow_commit = slow_commit
-        self.counts: dict[str, dict[Labels, int]] = {name: {} for name in COUNTED.values()}
+        self.counts: dict[str, dict[Labels, int]] = {name: {} for name in (*COUNTED.values(), TERMS)}
         """By space and scheme; refusals also by code."""
         self.problems: dict[Labels, int] = {}
         """By code."""
@@ -180,6 +182,8 @@ class Metrics:
                 waited = detail.get("waited")
                 if isinstance(waited, int) and waited:
                     self.waits.add(waited / SECOND, labels)
+                if detail.get("name") == LEADER:
+                    self.counts[TERMS][labels] = self.counts[TERMS].get(labels, 0) + 1
             elif kind in ENDS:
                 since = detail.get("acquired_at")
                 if isinstance(since, int):
