@@ -254,6 +254,7 @@ def test_a_candidate_waits_until_the_leader_resigns(shell: Shell) -> None:
     leader, pid = started(shell, FOR_EVER, "--lead")
     candidate = shell.start("run", "x", "--lead", "--", "/bin/sh", "-c", "echo $LEASEHOLD_FENCE", holder="bob")
     until(lambda: shell.waiting("x"))
+    assert [each.name for each in shell.inspect("x").leases] == ["leader"]
     os.kill(pid, signal.SIGTERM)
     assert ended(leader).code == 128 + signal.SIGTERM
     done = ended(candidate)

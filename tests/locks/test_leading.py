@@ -47,6 +47,12 @@ def test_candidates_lead_one_after_the_other_in_growing_terms(url: str) -> None:
     assert len(set(fences)) == 20
 
 
+def test_the_work_of_a_leader_is_called_so_unless_it_is_named(locks: Locks) -> None:
+    """The dashboard and the metrics know elections by it."""
+    assert next(iter(locks.lead("scheduler", ttl=60))).lease.name == "leader"
+    assert next(iter(locks.lead("reporter", ttl=60, name="nightly reports"))).lease.name == "nightly reports"
+
+
 def test_a_deposed_leader_learns_of_it_and_campaigns_again(locks: Locks, ops: Locks) -> None:
     fences, losses = [], Losses()
     for term in locks.lead("scheduler", ttl=60, on_lost=losses):

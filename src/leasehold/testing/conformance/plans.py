@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from leasehold.domain.outcomes import Deadlock, Granted, Held, Planned, Released, TimedOut
+from leasehold.domain.outcomes import Deadlock, Granted, Held, Planned, Refused, Released, TimedOut
 from leasehold.domain.sessions import SessionEnded, SessionRenewed, SessionStarted
 from leasehold.testing.conformance.asking import (
     LONG,
@@ -224,6 +225,33 @@ class Plans:
         assert got.lease.resources == ("issue:1", "issue:2")
         assert isinstance(carol.plan("issue:2", ttl=LONG, firm=True, wait=SHORT), TimedOut)
         assert _plans(carol) == ()
+
+    def test_plans_that_are_firm_are_seen_and_end_with_their_session(self, connect: Connect) -> None:
+        """The matrix of others has it as waiting; names that it is granted leave the plan that its session announced."""
+        alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
+        held = take(alice, "issue:1")
+        for ends in (False, True):
+            secret = expect(SessionStarted, bob.start_session(ttl=LONG)).secret
+            _plan(bob, "issue:1", "issue:2", "issue:3", session=secret)
+            terms = {"ttl": LONG, "firm": True, "wait": LONG, "session": secret}
+            firm: Asking[object] = Asking(partial(bob.plan, ["issue:1", "issue:2"], **terms))
+            until(lambda: queue_of(carol, "issue:2") == ["bob"], "bob is in the queue")
+            seen = _plan(carol, "issue:2")
+            assert ("issue:2", "waiting", "bob", "issue:2") in _cells(seen.plan.overlaps)
+            own = _plans(carol, holder="bob")[0].overlaps
+            assert {(each.state, each.holder) for each in own} == {("held", "alice"), ("planned", "carol")}
+            carol.release(seen)
+            if ends:
+                expect(SessionEnded, bob.end_session(secret))
+                assert expect(Refused, firm.answer()).code == "session_over"
+                assert queue_of(carol, "issue:2") == []
+            else:
+                release(alice, held)
+                got = expect(Granted, firm.answer())
+                assert _plans(carol, holder="bob")[0].resources == ("issue:3",)
+                expect(SessionEnded, bob.end_session(secret))
+                assert not bob.renew(got.lease.id, got.token)
+                held = take(alice, "issue:1")
 
     def test_plans_that_are_firm_are_checked_for_deadlocks(self, connect: Connect) -> None:
         """A firm plan that would close a cycle is refused with it."""
