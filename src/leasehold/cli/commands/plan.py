@@ -13,7 +13,7 @@ from leasehold.wire import shapes as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Sequence
 
     from leasehold.cli.context import Context
     from leasehold.domain.plans import Overlap, Plan
@@ -95,11 +95,11 @@ def _announced(context: Context, it: Plan) -> str:
     return "\n".join(lines)
 
 
-def own_plans(context: Context, plans: Iterable[Plan]) -> set[str]:
+def own_plans(context: Context, plans: Sequence[Plan]) -> set[str]:
     """Return the ids of those plans, leases and waits in them that the caller can prove to be its own."""
     saved = {line.lease for line in context.tokens.all()}
     session = (context.session or "").rpartition(".")[0]
-    seen = [each for plan in plans for each in (plan, *plan.overlaps)]
+    seen: list[Plan | Overlap] = [*plans, *(cell for plan in plans for cell in plan.overlaps)]
     return {each.id for each in seen if each.id in saved or (session and each.session == session)}
 
 

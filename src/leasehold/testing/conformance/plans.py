@@ -227,7 +227,7 @@ class Plans:
         assert _plans(carol) == ()
 
     def test_plans_that_are_firm_are_seen_and_end_with_their_session(self, connect: Connect) -> None:
-        """The matrix of others has it as waiting; names that it is granted leave the plan that its session announced."""
+        """The matrix of others has it as waiting; names that it is granted leave the plan of its session."""
         alice, bob, carol = connect(holder="alice"), connect(holder="bob"), connect(holder="carol")
         held = take(alice, "issue:1")
         for ends in (False, True):
