@@ -1,7 +1,8 @@
 """The records that a store keeps in memory: those loaded last, and changes that are not in its tables yet. Pure.
 
-The journals of SQLite, PostgreSQL and etcd keep their changes in an `Overlay`. How a journal is persisted, and moved
-into the tables, differs from store to store.
+A store keeps loaded records in a dict, the oldest first, and clears it when another process has changed the store. The
+journals of SQLite, PostgreSQL and etcd keep their changes in an `Overlay`. How a journal is persisted, and moved into
+the tables, differs from store to store.
 """
 
 from __future__ import annotations
@@ -28,46 +29,19 @@ _WAITER = "w"
 """Only ids of waiters begin with this (see ``leasehold.domain.keys``)."""
 
 
-class Cache:
-    """The records that were loaded or written last: between transactions, at most `limit` of them.
+def follow(records: dict[str, Record], changes: Sequence[Put | Drop]) -> None:
+    """Apply committed changes to cached records. A record that is not cached stays so."""
+    for change in changes:
+        key = change.key
+        before = records.pop(key, None)
+        if before is not None:
+            records[key] = apply(before, change)  # now the youngest: records in use are evicted last
 
-    Its owner clears it when another process has changed the store.
-    """
 
-    __slots__ = ("_limit", "records")
-
-    def __init__(self, limit: int = RECORDS) -> None:
-        self._limit = limit
-        self.records: dict[str, Record] = {}
-
-    def missing(self, keys: Iterable[str]) -> list[str]:
-        """Return which of these are not cached."""
-        records = self.records
-        return [key for key in dict.fromkeys(keys) if key not in records]
-
-    def follow(self, changes: Sequence[Put | Drop]) -> None:
-        """Apply committed changes. A record that is not cached stays so."""
-        records = self.records
-        for change in changes:
-            key = change.key
-            before = records.pop(key, None)
-            if before is not None:
-                records[key] = apply(before, change)  # now the youngest: records in use are evicted last
-
-    def renew(self, changed: Mapping[str, Record]) -> None:
-        """Replace records by what a commit made of them. All of them were loaded."""
-        self.records.update(changed)  # they keep their age: to evict one only costs a load
-
-    def trim(self) -> None:
-        """Evict the oldest quarter if there are too many. Not during a transaction: it relies on what it loaded."""
-        records = self.records
-        if len(records) > self._limit:
-            for key in list(records)[: len(records) - self._limit * 3 // 4]:
-                del records[key]
-
-    def clear(self) -> None:
-        """Forget all records: another process has written."""
-        self.records.clear()
+def evict(records: dict[str, Record], limit: int) -> None:
+    """Evict the oldest quarter and all beyond the limit. Not during a transaction: it relies on what it loaded."""
+    for key in list(records)[: len(records) - limit * 3 // 4]:
+        del records[key]
 
 
 class Overlay:

@@ -46,7 +46,7 @@ class Delays:
     def __init__(self, store: EtcdStore, seed: int) -> None:
         self._chance = random.Random(seed)
         self._store, self._changing, self._asking = store, store.calls.changing, store.calls.asking
-        store.replica.cache._limit = 5
+        store.replica.limit = 5
 
     def _pause(self) -> None:
         if self._chance.random() < 0.3:

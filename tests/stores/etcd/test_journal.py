@@ -210,7 +210,7 @@ def test_a_second_server_follows_the_journal_without_reading_the_records() -> No
         write(one, [Put("na", Ref("x")), Put("nb", Ref("x"))])
         two.read(["na", "nb"])
         write(one, [Put("na", Ref("y")), Drop("nb", "x")])
-        known = two.replica.cache.records
+        known = two.replica.records
         two.read(())
         assert set(known["na"].notes) == {"x", "y"}
         assert known["nb"] == EMPTY
@@ -363,7 +363,7 @@ def test_what_the_journal_has_changed_is_not_assumed_not_to_be_there() -> None:
             is_there = turn % 2 == 0
             write(one, [Put("na", Ref("x")) if is_there else Drop("na", "x")])
             two.read(())
-            two.replica.cache.clear()  # as if many others had been asked for since
+            two.replica.records.clear()  # as if many others had been asked for since
             look = two.begin()
             told = look.load(["na"])["na"]
             try:
@@ -404,7 +404,7 @@ def test_what_was_partly_assumed_and_partly_read_is_true(most: int, monkeypatch:
             kept.follow(changes)
             store = chance.choice(stores)
             if chance.random() < 0.5:
-                store.replica.cache.clear()
+                store.replica.records.clear()
             keys = chance.sample(KEYS, chance.randrange(1, len(KEYS)))
             told = confirmed(store, keys)
             assert told == {key: kept.records.get(key, EMPTY) for key in keys}
@@ -434,7 +434,7 @@ def test_what_was_assumed_in_vain_is_not_assumed_again_however_much_is_loaded(mo
         for number in range(8):  # until it is in the records
             write(two, [Put(f"nb{number}", Ref("x"))])
         for attempt in range(3):
-            one.replica.cache.clear()  # there is little room
+            one.replica.records.clear()  # there is little room
             turn = one.begin()
             try:
                 for key in ("nc", "nd", "na"):
@@ -454,7 +454,7 @@ def test_an_assumption_that_nobody_confirmed_is_forgotten() -> None:
         turn = store.begin()
         turn.load(["na"])
         turn.close()
-        assert "na" not in store.replica.cache.records
+        assert "na" not in store.replica.records
 
 
 def test_a_decided_record_and_a_receipt_are_both_remembered() -> None:
@@ -465,7 +465,7 @@ def test_a_decided_record_and_a_receipt_are_both_remembered() -> None:
         changes = [Put("na", Ref("y")), Put("na", Receipt("receipt", "b", HOUR))]
         after = {"na": apply(before, changes[0])}  # as an engine does, which adds its receipt later
         turn.commit(changes, [], turn.fence, after)
-        assert set(one.replica.cache.records["na"].notes) == {"x", "y", "receipt"}
+        assert set(one.replica.records["na"].notes) == {"x", "y", "receipt"}
         assert one.read(["na"])[1] == two.read(["na"])[1]
         assert one.replica.overlay.lines["na"].mark == HOUR
 

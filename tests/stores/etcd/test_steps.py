@@ -386,7 +386,7 @@ def test_a_store_that_is_ready_decides_without_waiting(monkeypatch: pytest.Monke
     told = {True: 0, False: 0}
     with opened(url, url) as stores:
         for each in stores:
-            each.replica.cache._limit = 5
+            each.replica.limit = 5
         for number in range(300):
             store = stores[0] if chance.random() < 0.8 else stores[1]
             keys = [f"n{chance.randrange(20)}" for _ in range(chance.choice((1, 1, 2, 5)))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from leasehold.domain.entries import Drop, Put, Ref
-from leasehold.stores.sqlite import SqliteStore, database, event_rows, journal
+from leasehold.stores.sqlite import SqliteStore, database, event_rows, journal, journal_rows
 from tests.faults.victim import Fuse, arm
 from tests.kit.samples import event
 
@@ -36,7 +36,8 @@ def planned(number: int) -> tuple[list[Put | Drop], list[Event]]:
 
 def main(path: str, at: str, manner: str) -> None:
     """Say how many commits are done after each; at the very end how many steps there were."""
-    database.LASTING, database.ALONE, journal.FULL, event_rows.MOST = STAYS, 0, FULL, 2
+    database.LASTING, database.ALONE, journal.FULL = STAYS, 0, FULL
+    vars(event_rows)["EVENTS_MOST"] = vars(journal_rows)["EVENTS_MOST"] = 2
     fuse = Fuse(int(at), manner)
     disk = arm(fuse)
     store = SqliteStore(path)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from leasehold.stores import HistoryQuery
+from leasehold.stores import HistoryQuery, sqlite
 from leasehold.stores.memory import Memory, MemoryStore
-from leasehold.stores.sqlite import SqliteStore, event_rows, pruning
+from leasehold.stores.sqlite import SqliteStore, event_rows, journal_rows, pruning
 from tests.kit.samples import MINUTE, FakeClock, commit, event
 from tests.stores.sqlite.journals import ALL, STAYS, rows, shorten, some_events, staying
 
@@ -30,7 +30,8 @@ LONG = 5
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch)
-    monkeypatch.setattr(event_rows, "MOST", LONG)
+    for module in (sqlite, event_rows, journal_rows):
+        monkeypatch.setattr(module, "EVENTS_MOST", LONG)
 
 
 @pytest.fixture

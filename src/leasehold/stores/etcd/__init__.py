@@ -14,6 +14,7 @@ from leasehold.domain.entries import EMPTY
 from leasehold.errors import StoreError
 from leasehold.steps import through
 from leasehold.stores import Capabilities
+from leasehold.stores.cache import evict
 from leasehold.stores.etcd import history, large_values, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
@@ -184,7 +185,7 @@ class EtcdStore(NetworkStore):
     ) -> tuple[int, Mapping[str, Record]]:
         self._keep_time()
         bring_up_to_date(self, replica, wanted, only)
-        records = replica.cache.records
+        records = replica.records
         return max(self.clock.now(), replica.meta.now, self._latest), {key: records[key] for key in wanted}
 
     def scan(self, kind: str) -> Iterator[tuple[str, Record]]:
@@ -344,7 +345,8 @@ class EtcdStore(NetworkStore):
 
     def leave(self) -> None:
         """End the transaction under way, so that the next one can begin."""
-        self.replica.cache.trim()
+        if len(self.replica.records) > self.replica.limit:
+            evict(self.replica.records, self.replica.limit)
         self._owner = 0
         self._mutex.release()
 

@@ -108,7 +108,7 @@ class Checkpoint:
         if record is None and line.base == NOTHING:  # the record is not stored: the overlay is all of it
             changes = self._replica.overlay.changes.changed[key]
             return encode([packed for packed in changes.values() if packed is not None])
-        record = record or self._replica.cache.records.get(key)
+        record = record or self._replica.records.get(key)
         if record is None:
             return None
         return encode([pack(entry) for entry in (*record.holds.values(), *record.waiters, *record.notes.values())])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
-from leasehold.stores.cache import Cache
+from leasehold.stores.cache import RECORDS
 from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.journal import EtcdOverlay, changed, mark_of
 
@@ -25,7 +25,9 @@ class Replica:
         self.last: bytes | None = None
         """The stored value of `meta`; empty before the first commit. None while nothing is known."""
         self.overlay = EtcdOverlay()
-        self.cache = Cache()
+        self.records: dict[str, Record] = {}
+        """Cached, the oldest first; between transactions, at most `limit` of them."""
+        self.limit = RECORDS
 
     @property
     def is_blank(self) -> bool:
@@ -38,7 +40,7 @@ class Replica:
         self._clear()
 
     def _clear(self) -> None:
-        self.cache.clear()
+        self.records.clear()
         self.overlay = EtcdOverlay()
 
     # -------------------------------------------------------------------------------------- queries
@@ -56,7 +58,7 @@ class Replica:
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Return which of these records have to be read."""
-        records, overlay = self.cache.records, self.overlay
+        records, overlay = self.records, self.overlay
         missing = []
         for key in dict.fromkeys(keys):
             if key not in records:
@@ -71,7 +73,7 @@ class Replica:
         """Return which of these are neither cached nor in the journal, or None if some must be read."""
         if self.last is None:
             return None
-        records, overlay = self.cache.records, self.overlay
+        records, overlay = self.records, self.overlay
         unknown = {key for key in keys if key not in records}
         laid_over = [key for key in unknown if key in overlay.lines]
         if any(overlay.known(key) is None for key in laid_over):
@@ -82,7 +84,7 @@ class Replica:
 
     def keep(self, keys: Sequence[str], kept: Sequence[Record]) -> None:
         """Add records as they are stored as of the last known commit."""
-        records, overlay = self.cache.records, self.overlay
+        records, overlay = self.records, self.overlay
         for key, record in zip(keys, kept, strict=True):
             records[key] = overlay.on(key, record)
             overlay.read(key, mark_of(record), self.meta.part)
@@ -108,7 +110,7 @@ class Replica:
         return True
 
     def _follow(self, entry: JournalEntry) -> None:
-        records = self.cache.records
+        records = self.records
         for key, _, _, *changes in entry.groups:
             before = records.get(key)
             if before is not None:
@@ -117,7 +119,7 @@ class Replica:
 
     def committed(self, last: bytes, meta: Meta, entry: JournalEntry | None, after: Mapping[str, Record]) -> None:
         """Apply our own commit."""
-        records = self.cache.records
+        records = self.records
         for key, record in after.items():
             records.pop(key, None)
             records[key] = record  # now the youngest: records in use are evicted last
@@ -127,9 +129,9 @@ class Replica:
 
     def assume(self, keys: Iterable[str]) -> None:
         """Cache these records as absent; the commit verifies it."""
-        self.cache.records.update(dict.fromkeys(keys, EMPTY))
+        self.records.update(dict.fromkeys(keys, EMPTY))
 
     def unassume(self, keys: Iterable[str]) -> None:
         """Remove records that were assumed to be absent and not verified."""
         for key in keys:
-            self.cache.records.pop(key, None)
+            self.records.pop(key, None)

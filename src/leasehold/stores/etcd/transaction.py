@@ -93,11 +93,11 @@ class EtcdTransaction(NetworkTransaction):
         if missing:
             yield from self._find(wanted, missing)
         yield from self._fixing_time()
-        return self._replica.cache.records
+        return self._replica.records
 
     def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> Steps[None]:
         """Assume that records which are not cached do not exist, which is usually so; read the others."""
-        replica, records = self._replica, self._replica.cache.records
+        replica, records = self._replica, self._replica.records
         assumed = self._assumable(missing)
         unsure = [key for key in missing if key not in assumed]
         if unsure:
@@ -151,7 +151,7 @@ class EtcdTransaction(NetworkTransaction):
         needless = []
         for reminder in self._reminders(now):
             self._read(replica.missing(reminder.keys))
-            marks = {key: mark_of(replica.cache.records[key]) for key in reminder.keys}
+            marks = {key: mark_of(replica.records[key]) for key in reminder.keys}
             found.update((mark, key) for key, mark in marks.items() if 0 < mark <= now)
             if not reminder.is_needed(marks):
                 needless.append(reminder.name)
@@ -214,7 +214,7 @@ class EtcdTransaction(NetworkTransaction):
     ) -> Steps[None]:
         """Write the changes as an entry of the journal, the events and the counters, and a checkpoint if one is due."""
         store, replica = self._store, self._replica
-        known = replica.cache.records
+        known = replica.records
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
             yield from self.loading(unknown)
@@ -239,7 +239,7 @@ class EtcdTransaction(NetworkTransaction):
 
     def _after(self, changes: Sequence[Put | Drop], decided: Mapping[str, Record]) -> dict[str, Record]:
         """Return each changed record as it will be; `decided` has them without receipts."""
-        known = self._replica.cache.records
+        known = self._replica.records
         after: dict[str, Record] = {}
         for change in changes:
             key = change.key
@@ -254,7 +254,7 @@ class EtcdTransaction(NetworkTransaction):
     ) -> tuple[JournalEntry, bytes]:
         """Return the journal entry of the changes, and its value."""
         replica = self._replica
-        known, lines = replica.cache.records, replica.overlay.lines
+        known, lines = replica.records, replica.overlay.lines
         groups: dict[str, list[Any]] = {}
         for key, record in after.items():
             mark = NOTHING if record is EMPTY else mark_of(record)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.domain.entries import EMPTY
-from leasehold.stores.cache import RECORDS, Cache
+from leasehold.stores.cache import RECORDS, evict, follow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 class PostgresCache:
     """Cached records. While it is whole, no others exist, except those that other servers have changed."""
 
-    __slots__ = ("_cache", "_limit", "_unknown", "is_whole", "records")
+    __slots__ = ("_limit", "_unknown", "is_whole", "records")
 
     def __init__(self, limit: int = RECORDS) -> None:
         self._limit = limit
-        self._cache = Cache(limit)
-        """Bounded cache, used until all records are loaded."""
-        self.records = self._cache.records
+        self.records: dict[str, Record] = {}
         self.is_whole = False
         self._unknown: set[str] = set()
         """Keys that other servers have changed; some may have been loaded since."""
@@ -45,9 +43,9 @@ class PostgresCache:
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Return which of these are not cached. While it is whole, absent records are cached as empty."""
-        if not self.is_whole:
-            return self._cache.missing(keys)
         records, unknown, missing = self.records, self._unknown, []
+        if not self.is_whole:
+            return [key for key in dict.fromkeys(keys) if key not in records]
         for key in keys:
             if key not in records:
                 if key in unknown:
@@ -60,14 +58,7 @@ class PostgresCache:
         """Apply committed changes."""
         if self.is_whole:
             self.missing([change.key for change in changes])
-        self._cache.follow(changes)
-
-    def renew(self, changed: Mapping[str, Record]) -> None:
-        """Replace records by what a commit made of them."""
-        if self.is_whole:  # none is evicted, so their age does not matter
-            self.records.update(changed)
-        else:
-            self._cache.renew(changed)
+        follow(self.records, changes)
 
     def trim(self) -> None:
         """Evict records if there are too many: first absent ones, then the oldest quarter."""
@@ -78,10 +69,11 @@ class PostgresCache:
             self.is_whole = len(records) <= self._limit // 2
         if len(self._unknown) > self._limit:
             self.is_whole = False
-        self._cache.trim()
+        if len(records) > self._limit:
+            evict(records, self._limit)
 
     def clear(self) -> None:
         """Forget all records."""
-        self._cache.clear()
+        self.records.clear()
         self._unknown.clear()
         self.is_whole = False

@@ -316,7 +316,7 @@ class PostgresTransaction:
         if after is None:
             self._store.cache.follow(self._changes.changes)
         else:
-            self._store.cache.renew(after)
+            self._store.cache.records.update(after)  # they keep their age: to evict one only costs a load
             self._store.cache.follow(self._changes.engines)
         certain = LastTurn(now, time.monotonic(), fence, self._timeline, self._opens_at, longest)
         self._store.got_through(number, id_, since, certain)

@@ -11,12 +11,12 @@ from leasehold.domain.records import build, due, pack, unpack
 from leasehold.errors import StoreError
 from leasehold.light_apsw import apsw  # before anything else imports apsw, and `collections` with it
 from leasehold.stores import Capabilities
-from leasehold.stores.cache import RECORDS, Cache
+from leasehold.stores.cache import RECORDS, evict, follow
 
 # isort: split
 from leasehold.stores.sqlite.database import Database
-from leasehold.stores.sqlite.event_rows import write_events
 from leasehold.stores.sqlite.files import OpenOptions
+from leasehold.stores.sqlite.meta import EVENTS_MOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ INSERT INTO entry (key, id, due, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (key, id) DO UPDATE SET due = excluded.due, body = excluded.body
 """
 _DROP = "DELETE FROM entry WHERE key = ? AND id = ?"
+_TELL = "INSERT INTO event (seq, first, at, body) VALUES (?, ?, ?, json(?))"
 DECODED = 4_096
 """Entries that are remembered by what is stored of them, see `decoded`."""
 TRIM_EVERY = 1_000
@@ -75,11 +76,13 @@ class SqliteStore:
         is_one_shot: bool = False,
         creates_directory: bool = True,
     ) -> None:
-        self._cache = Cache(cache_records)
+        self._records: dict[str, Record] = {}
+        """Cached, the oldest first."""
+        self._limit = cache_records
         options = OpenOptions(
             accept_restore, busy_ms, mounts, is_one_shot=is_one_shot, creates_directory=creates_directory
         )
-        self._database = Database(path, clock, self._cache.clear, options)
+        self._database = Database(path, clock, self._records.clear, options)
         self._retention = (retention_days, retention_rows)
         self._hinted = self._database.opened_at
         self._reader: SqliteReader | None = None
@@ -88,8 +91,9 @@ class SqliteStore:
     def begin(self) -> SqliteTransaction:
         """Start a transaction. Block until it is this caller's turn."""
         self._database.enter()
-        self._cache.trim()
-        return SqliteTransaction(self._database, self._cache, self._retention)
+        if len(self._records) > self._limit:
+            evict(self._records, self._limit)
+        return SqliteTransaction(self._database, self._records, self._retention)
 
     def hint(self) -> bool:
         """Return True if another process has committed since the last call.
@@ -164,10 +168,10 @@ class SqliteTransaction:
 
     __slots__ = (
         "_after",
-        "_cache",
         "_committed",
         "_database",
         "_is_over",
+        "_records",
         "_retention",
         "_row",
         "fence",
@@ -175,9 +179,9 @@ class SqliteTransaction:
         "opens_at",
     )
 
-    def __init__(self, database: Database, cache: Cache, retention: tuple[int, int]) -> None:
+    def __init__(self, database: Database, records: dict[str, Record], retention: tuple[int, int]) -> None:
         self._database = database
-        self._cache = cache
+        self._records = records
         self._retention = retention
         self._is_over = False
         self._committed: Sequence[Put | Drop] | None = None
@@ -193,8 +197,8 @@ class SqliteTransaction:
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
         """Return the cached records, among them these."""
         self._check_under_way()
-        known = self._cache.records
-        missing = self._cache.missing(keys)
+        known = self._records
+        missing = [key for key in dict.fromkeys(keys) if key not in known]
         if missing:
             try:
                 rows = loaded(self._database.cursor, missing)
@@ -257,7 +261,7 @@ class SqliteTransaction:
             database.commit(fence, len(events), self.now, rows=1)
             return
         journal.add(changes, events)
-        journal.follow(changes, self._cache.records)
+        journal.follow(changes, self._records)
         journal.fold(database.cursor)
         self._trim(journal.first, newest)
         database.commit(fence, len(events), self.now)
@@ -298,35 +302,27 @@ class SqliteTransaction:
         journal = self._database.journal
         if self._row is not None and journal is not None:
             journal.append(self._row)
-            journal.follow(changes, self._cache.records)
+            journal.follow(changes, self._records)
         if self._after is None:
-            self._cache.follow(changes)
+            follow(self._records, changes)
         else:
-            self._cache.renew(self._after)
+            self._records.update(self._after)  # they keep their age: to evict one only costs a load
         self._database.trust()
 
 
 def longest_of(changes: Sequence[Put | Drop]) -> int:
     """Return the longest time for which one of these leases can be held."""
-    longest = 0
-    for change in changes:
-        entry = change[1]
-        if isinstance(entry, Hold):
-            ask = entry.ask
-            if ask is not None and ask.ttl + ask.grace > longest:
-                longest = ask.ttl + ask.grace
-    return longest
+    asks = [change[1].ask for change in changes if isinstance(change[1], Hold)]
+    return max([ask.ttl + ask.grace for ask in asks if ask is not None], default=0)
 
 
 def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
     """Return the rows of these records' entries. A query for 32 keys takes little more than half the time of 32."""
     rows: list[tuple[str, bytes]] = []
-    place = 0
-    while place + AT_ONCE <= len(keys):
-        rows += cursor.execute(_LOAD_MANY, keys[place : place + AT_ONCE])
-        place += AT_ONCE
-    if place < len(keys):
-        rows += cursor.executemany(LOAD, [(key,) for key in keys[place:]])
+    for place in range(0, len(keys), AT_ONCE):
+        some = keys[place : place + AT_ONCE]
+        whole = len(some) == AT_ONCE
+        rows += cursor.execute(_LOAD_MANY, some) if whole else cursor.executemany(LOAD, [(key,) for key in some])
     return rows
 
 
@@ -344,6 +340,15 @@ def write(cursor: apsw.Cursor, changes: Sequence[Put | Drop]) -> None:
         cursor.executemany(_DROP, drops)
     if puts:
         cursor.executemany(_PUT, puts)
+
+
+def write_events(cursor: apsw.Cursor, events: Sequence[Event], first: int) -> None:
+    """Write these events, numbered from `first`. SQLite writes the JSON, so that no encoder has to be imported."""
+    for start in range(0, len(events), EVENTS_MOST):
+        some = events[start : start + EVENTS_MOST]
+        last = first + start + len(some) - 1
+        body = apsw.jsonb_encode(some, check_circular=False)
+        cursor.execute(_TELL, (last, first + start, max([event.at_us for event in some]), body))
 
 
 def is_time_to_trim(first: int, newest: int) -> bool:

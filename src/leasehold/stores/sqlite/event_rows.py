@@ -1,4 +1,4 @@
-"""Rows of the table `event`, each with up to `MOST` events as a JSON array. It decides nothing.
+"""Rows of the table `event`, each with up to `EVENTS_MOST` events as a JSON array. It decides nothing.
 
 A row for each event would cost three times as much to write. A query skips most rows by `condition`, and checks the
 events of the others in Python.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import apsw
 
 from leasehold.domain.records import unpack_event
+from leasehold.stores.sqlite.meta import EVENTS_MOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +22,9 @@ if TYPE_CHECKING:
     Part: TypeAlias = tuple[int, int, str]
     """Events of one commit: how many, the time of the last, and their JSON arrays with commas between them."""
 
-MOST = 128
-"""No row of any version has more events."""
-
 # Counted from the end, because those before `first` are deleted.
 OLDEST = "SELECT seq, first, body ->> ('$[#-' || (seq - first + 1) || '][1]') FROM event ORDER BY seq LIMIT 1"
 """The first row: the numbers of its last and its first event, and the time of the first."""
-_WRITE = "INSERT INTO event (seq, first, at, body) VALUES (?, ?, ?, json(?))"
 _WRITE_TEXT = "INSERT INTO event (seq, first, at, body) VALUES (?, ?, ?, ?)"
 _PARTS = """
 SELECT number, json_array_length(body, '$[2]'), max(now, coalesce(body ->> '$[2][#-1][1]', 0)), body -> '$[2]'
@@ -40,21 +37,12 @@ GROUP BY key / ? ORDER BY key / ?
 """
 
 
-def write_events(cursor: apsw.Cursor, events: Sequence[Event], first: int) -> None:
-    """Write these events, numbered from `first`. SQLite writes the JSON, so that no encoder has to be imported."""
-    for start in range(0, len(events), MOST):
-        some = events[start : start + MOST]
-        last = first + start + len(some) - 1
-        body = apsw.jsonb_encode(some, check_circular=False)
-        cursor.execute(_WRITE, (last, first + start, max([event.at_us for event in some]), body))
-
-
 def write_parts(cursor: apsw.Cursor, parts: Sequence[Part], first: int) -> None:
     """Write the events of several commits, numbered from `first`, with as many in a row as there is room for."""
     some: list[Part] = []
     count = 0
     for part in (*parts, None):
-        if some and (part is None or count + part[0] > MOST):
+        if some and (part is None or count + part[0] > EVENTS_MOST):
             newest = max([at for _, at, _ in some])
             cursor.execute(_WRITE_TEXT, (first + count - 1, first, newest, joined(some)))
             some, first, count = [], first + count, 0
@@ -72,8 +60,11 @@ def parts_in(cursor: apsw.Cursor) -> list[Part]:
     """Return all events of the journal as they are stored there."""
     found: list[Part] = []
     for number, count, at, text in list(cursor.execute(_PARTS)):
-        if count > MOST:
-            found += [(*sizes, one[1:-1]) for *sizes, one in cursor.execute(_PARTS_OF_LONG, (number, MOST, MOST))]
+        if count > EVENTS_MOST:
+            found += [
+                (*sizes, one[1:-1])
+                for *sizes, one in cursor.execute(_PARTS_OF_LONG, (number, EVENTS_MOST, EVENTS_MOST))
+            ]
         elif count:
             found.append((count, at, text[1:-1]))
     return found
@@ -94,7 +85,7 @@ def condition(query: HistoryQuery) -> tuple[str, list[str | int]]:
         bindings.append(query.since)
     if query.before is not None:
         found.append("first < ? AND seq < ?")
-        bindings += [query.before, query.before + MOST]
+        bindings += [query.before, query.before + EVENTS_MOST]
     for words in ((query.space,), (query.resource,), (query.holder,), (query.lease,), query.kinds):
         # Every encoder of JSON writes printable words without these two unchanged.
         plain = [word for word in words if word is not None and word.isprintable() and not {'"', "\\"} & set(word)]

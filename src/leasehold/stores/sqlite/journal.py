@@ -15,8 +15,8 @@ import apsw
 from leasehold.domain.entries import Drop, Put
 from leasehold.domain.records import due, unpack
 from leasehold.stores.cache import Overlay
-from leasehold.stores.sqlite import write
-from leasehold.stores.sqlite.event_rows import parts_in, write_events, write_parts
+from leasehold.stores.sqlite import write, write_events
+from leasehold.stores.sqlite.event_rows import parts_in, write_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from leasehold.domain.records import TAGS
 from leasehold.stores.quick_json import encode_whole
-from leasehold.stores.sqlite.event_rows import MOST, joined
+from leasehold.stores.sqlite.event_rows import joined
 from leasehold.stores.sqlite.journal import DROPPED
+from leasehold.stores.sqlite.meta import EVENTS_MOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def row_of(changes: Sequence[Put | Drop], parts: Sequence[Part]) -> str:
 def parts_of(events: Sequence[Event]) -> list[Part]:
     """Return the events as rows of the journal and of `event` contain them. Raises UnicodeEncodeError as well."""
     found: list[Part] = []
-    for start in range(0, len(events), MOST):
-        some = events[start : start + MOST]
+    for start in range(0, len(events), EVENTS_MOST):
+        some = events[start : start + EVENTS_MOST]
         found.append((len(some), max([event.at_us for event in some]), encode_whole(some)[1:-1].decode()))
     return found

@@ -6,6 +6,9 @@ APPLICATION_ID = 0x1EA5E401
 SCHEMA_VERSION = 7
 """Of `schema.sql`, and of what is packed in it. A database of another version is refused."""
 
+EVENTS_MOST = 128
+"""No row of the table `event` has more events."""
+
 READ_META = """
 SELECT coalesce(last.fence, meta.fence), coalesce(last.seq, meta.seq), coalesce(last.now, meta.now),
     boot, offset, database, folded, coalesce(last.number, folded)
