@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from leasehold.domain import rules
-from leasehold.domain.rules import granting, leases, waiting
+from leasehold.domain.rules import conflicts, granting, leases, waiting
 from leasehold.engine import batch, engine, waiters
 from leasehold.testing.simulation import Failure, run
 
@@ -69,7 +69,8 @@ def caught(why: str | None = None) -> None:
 
 
 def test_a_grant_to_the_dead_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(granting, "is_alive", lambda *_: True)
+    for module in (conflicts, granting):
+        monkeypatch.setattr(module, "is_alive", lambda *_: True)
     caught()
 
 

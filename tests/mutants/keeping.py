@@ -19,7 +19,7 @@ KEEPING = (
     ),
     Mutant(
         "renew after expiry",
-        "domain/rules/leases.py",
+        "domain/rules/granting.py",
         "    lapse(draft, node)\n    if draft.dirty:\n        settle(draft)\n        lapse(draft, node)\n",
         "",
         suite("leases_that_expired_are_never_revived"),
@@ -33,7 +33,7 @@ KEEPING = (
     ),
     Mutant(
         "anybody may release",
-        "domain/rules/leases.py",
+        "domain/rules/granting.py",
         "(proof.token is not None and proof.token in ask.tokens)",
         "(proof.token is not None)",
         suite("entitled"),

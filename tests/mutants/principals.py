@@ -71,7 +71,7 @@ PRINCIPALS = (
     ),
     Mutant(
         "a token opens a lease beyond the bounds of the key",
-        "domain/rules/leases.py",
+        "domain/rules/granting.py",
         "    if not is_within(ask, proof.authority):\n",
         "    if proof.authority is None and ask.ttl < 0:\n",
         (SERVER, "-k", "handed_on"),

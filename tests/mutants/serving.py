@@ -22,14 +22,14 @@ SERVING = (
     ),
     Mutant(
         "one slot too many",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "    return rivals if len(rivals) >= slots else []\n",
         "    return rivals if len(rivals) > slots else []\n",
         suite("modes_slots_are_counted"),
     ),
     Mutant(
         "slots of waiters ahead are not counted",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "    return ahead if taken + len(ahead) >= slots else []\n",
         "    return ahead if taken >= slots else []\n",
         ("tests/domain/test_slots_in_line.py",),
@@ -71,7 +71,7 @@ SERVING = (
     ),
     Mutant(
         "a pattern that waits is overtaken",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
         "        if conflicts(draft, mode, (), waiter) and is_alive(draft, waiter):\n",
         suite("patterns_are_not_overtaken"),
@@ -121,7 +121,7 @@ SERVING = (
     ),
     Mutant(
         "readers starve a writer",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
         "        if mode != 'S' and conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):\n",
         suite("order_does_not_starve_a_writer"),
@@ -135,7 +135,7 @@ SERVING = (
     ),
     Mutant(
         "lost wake-up: a release serves nobody",
-        "domain/rules/leases.py",
+        "domain/rules/granting.py",
         "    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)\n    settle(draft)\n",
         "    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)\n",
         MACHINE,
@@ -193,14 +193,14 @@ SERVING = (
     # ------------------------------------------------------------------------------------- who is gone
     Mutant(
         "grant to a dead waiter",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "    return isinstance(presence, Presence) and presence.until > draft.now\n",
         "    return isinstance(presence, Presence)\n",
         PROMISES,
     ),
     Mutant(
         "grant to a waiter whose time is over",
-        "domain/rules/granting.py",
+        "domain/rules/conflicts.py",
         "    if waiter.deadline <= draft.now:\n        return False\n",
         "",
         ("tests/domain/test_small_world.py",),

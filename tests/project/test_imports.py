@@ -50,7 +50,7 @@ OURS = {
         *(".locks", ".locks.connect", ".locks.local", ".locks.planning", ".locks.sync"),
         *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command", ".requests.verbs"),
         *(".stores", ".stores.cache", ".stores.sqlite"),
-        *(f".stores.sqlite.{name}" for name in ("clock", "database", "event_rows", "files", "gate")),
+        *(f".stores.sqlite.{name}" for name in ("clock", "database", "files", "gate")),
         *(".stores.sqlite.meta", ".stores.sqlite.wal"),
     )
 }

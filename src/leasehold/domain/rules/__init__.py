@@ -14,8 +14,8 @@ from leasehold.domain.keys import home, plan_home
 from leasehold.domain.nouns import new
 from leasehold.domain.records import drop, put, resources_of
 from leasehold.domain.rules.acquiring import acquire
-from leasehold.domain.rules.granting import nodes_of
-from leasehold.domain.rules.leases import release, renew, report_trespass, update
+from leasehold.domain.rules.granting import nodes_of, release
+from leasehold.domain.rules.leases import renew, report_trespass, update
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

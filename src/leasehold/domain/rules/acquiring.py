@@ -6,7 +6,7 @@ from leasehold.domain import keys
 from leasehold.domain.entries import EMPTY, POOL, Poll, Ref, Request, Waiter
 from leasehold.domain.outcomes import Deadlock, Granted, Held, Queued, Refused
 from leasehold.domain.records import resources_of
-from leasehold.domain.rules.conflicts import modes_of
+from leasehold.domain.rules.conflicts import is_alive, modes_of, slots_clash
 from leasehold.domain.rules.ending import REQUEST, lapse, take_out_of_plans, terms, why_gone
 from leasehold.domain.rules.granting import (
     REQUEST_MEMORY,
@@ -16,14 +16,11 @@ from leasehold.domain.rules.granting import (
     find_waiter,
     grant,
     in_the_way,
-    is_alive,
     lease_of,
-    may_close_cycle,
     nodes_of,
     remember_request,
     session_of,
     settle,
-    slots_clash,
     turn_away,
 )
 from leasehold.domain.rules.limits import LEASES_PER_ACTOR, WAITERS_PER_NODE
@@ -354,3 +351,18 @@ def _tell_queued(draft: Draft, waiter: Waiter, ask: LeaseRequest, *, again: bool
         any_of=len(ask.options) > 1,
     )
     return answer
+
+
+def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:
+    """Return True if another actor could wait for this one if it queued: otherwise no cycle can close.
+
+    That is so if the actor holds something or waits already, or if its place is before that of a waiter.
+    """
+    for note in draft.record(actor).notes.values():
+        if isinstance(note, Ref):
+            return True
+    for node in nodes_of(ask):
+        queue = draft.record(node).waiters
+        if queue and queue[-1].order > order:
+            return True
+    return False

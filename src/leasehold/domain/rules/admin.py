@@ -7,9 +7,10 @@ from leasehold.domain.entries import OWN_MODES, POOL
 from leasehold.domain.events import Event
 from leasehold.domain.outcomes import Cleared, Granted, Noted, Refused, Released, Renewed
 from leasehold.domain.rules.acquiring import freshen, paused, refuse_session
+from leasehold.domain.rules.conflicts import holds_in_the_way
 from leasehold.domain.rules.ending import by_another, by_key, finish, lapse, take_away, terms
-from leasehold.domain.rules.granting import grant, holds_in_the_way, lease_of, settle
-from leasehold.domain.rules.leases import live_lease, lost, renewed
+from leasehold.domain.rules.granting import grant, lease_of, live_lease, settle
+from leasehold.domain.rules.leases import lost, renewed
 from leasehold.domain.rules.telling import held
 from leasehold.domain.timestamps import FOREVER
 

@@ -1,4 +1,4 @@
-"""Which holds and waiters on one node exclude each other: by their modes and, where a pattern is among them, by name.
+"""What stands in the way of a request: holds and waiters on one node, by their modes and, for patterns, by name.
 
 A pattern's intention lies on the directory of all its matches, with the intentions of everything else below it. Whether
 two of them meet there depends on the resources of both, which stand in the homes of their leases and waits. Pure.
@@ -16,10 +16,13 @@ from leasehold.domain.entries import (
     PATTERN_SHARED,
     POOL,
     SHARED,
+    SLOTS,
+    Alternative,
     Hold,
+    Presence,
 )
 from leasehold.domain.keys import home
-from leasehold.domain.records import place_of
+from leasehold.domain.records import place_in, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ BY_NAME: Final = frozenset(
     )
 )
 """Modes that exclude each other only where the names meet."""
+PRESENCE: Final = "presence"
+"""Id of the one entry in an engine's record."""
 
 
 def conflicts(draft: Draft, mode: str, wanted: tuple[str, ...], other: Hold | Waiter) -> bool:
@@ -128,3 +133,87 @@ def modes_of(ask: LeaseRequest) -> dict[str, str]:
 def outweighs(mode: str, known: str) -> bool:
     """Return True if this mode on a node says more than the other one of the same request."""
     return known not in OWN_MODES and (mode in OWN_MODES or known not in PATTERN_MODES)
+
+
+def is_alive(draft: Draft, waiter: Waiter) -> bool:
+    """Return True if this waiter can be served: its deadline has not passed and its engine lives."""
+    if waiter.deadline <= draft.now:
+        return False
+    if waiter.engine == draft.engine:
+        return True
+    presence = draft.record(waiter.engine).notes.get(PRESENCE)
+    return isinstance(presence, Presence) and presence.until > draft.now
+
+
+def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int, names: tuple[str, ...]) -> list[Hold]:
+    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room.
+
+    `names` are all resources that are asked for: patterns are compared by name.
+    """
+    now = draft.now
+    rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
+    if not rivals:
+        return rivals
+    if mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        return pools.rivals_if_full(rivals, names)
+    if mode != SLOTS:
+        found = [hold for hold in rivals if (mode, hold.mode) not in COMPATIBLE]
+        if found:
+            load(draft, mode, found)
+        return [hold for hold in found if (mode, hold.mode) not in BY_NAME or conflicts(draft, mode, names, hold)]
+    others = [hold for hold in rivals if hold.mode != SLOTS or hold.slots != slots]
+    if others:
+        return others
+    return rivals if len(rivals) >= slots else []
+
+
+def waiters_in_the_way(
+    draft: Draft,
+    node: str,
+    mode: str,
+    slots: int,
+    names: tuple[str, ...],
+    order: tuple[int, ...],
+    most: int | None = None,
+) -> list[Waiter]:
+    """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
+    record = draft.record(node)
+    if not record.waiters:
+        return []
+    ahead: list[Waiter] = []
+    before = place_in(record.waiters, order)
+    load(draft, mode, record.waiters[:before])
+    for place in range(before):
+        waiter = record.waiters[place]
+        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):
+            ahead.append(waiter)
+            if len(ahead) == most and mode not in (SLOTS, POOL):
+                break
+    if mode == POOL:
+        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
+
+        return pools.waiters_if_full(draft, record, ahead, names)
+    if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
+        return ahead
+    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
+    return ahead if taken + len(ahead) >= slots else []
+
+
+def slots_clash(draft: Draft, ask: LeaseRequest) -> int | None:
+    """Return the slots of the present holders if this request names another number; of choices, if all clash."""
+    if ask.mode != SLOTS:
+        return None
+    clashes = [_clash_on(draft, option, ask.slots) for option in ask.options]
+    return None if None in clashes else clashes[0]
+
+
+def _clash_on(draft: Draft, option: Alternative, slots: int) -> int | None:
+    for claim in option.claims:
+        if claim.mode != SLOTS:
+            continue  # something above it is held: that is in the way, whatever the number of slots
+        for hold in draft.record(claim.node).holds.values():
+            if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != slots:
+                return hold.slots
+    return None

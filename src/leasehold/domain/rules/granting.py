@@ -1,24 +1,36 @@
-"""Find what keeps a request from being granted, grant it, and serve the next in the queue. Pure."""
+"""Grant a request, release a lease, and serve the next in the queue. Pure."""
 
 from __future__ import annotations
 
-from leasehold.domain import keys
+from leasehold.domain import keys, names
 from leasehold.domain.entries import (
     EXCLUSIVE,
     MODE_NAMES,
     POOL,
     SLOTS,
     Hold,
-    Presence,
     Ref,
     Request,
 )
 from leasehold.domain.leases import Lease
 from leasehold.domain.nouns import new
-from leasehold.domain.outcomes import Refused
-from leasehold.domain.records import place_in, place_of
-from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, conflicts, load
-from leasehold.domain.rules.ending import REQUEST, lapse, take_out_of_plans
+from leasehold.domain.outcomes import Refused, Released
+from leasehold.domain.records import place_of, resources_of
+from leasehold.domain.rules.conflicts import (
+    holds_in_the_way,
+    is_alive,
+    waiters_in_the_way,
+)
+from leasehold.domain.rules.ending import (
+    REQUEST,
+    by_another,
+    finish,
+    lapse,
+    take_out_of_plans,
+    terms,
+    told_at_end,
+    why_gone,
+)
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER, SECOND
 
@@ -27,8 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
+    from leasehold.domain.commands import Proof, Release
     from leasehold.domain.entries import Alternative, Claim, LeaseRequest, Waiter
+    from leasehold.domain.outcomes import Outcome
     from leasehold.domain.rules import Draft
+    from leasehold.requests.calls import Authority
 
 PICK_UP: Final = 2 * SECOND
 """A lease that another engine granted waits this long for its waiter's engine to pick it up."""
@@ -42,77 +57,10 @@ SESSION_OVER: Final = Refused(
     "session_over", "session", "this session has ended, or there never was one: start a new session"
 )
 """The answer to a request in the name of a session that is not alive, also to one that waits."""
-PRESENCE: Final = "presence"
-"""Id of the one entry in an engine's record."""
-
-
-# --------------------------------------------------------------------------- what stands in the way
-
-
-def is_alive(draft: Draft, waiter: Waiter) -> bool:
-    """Return True if this waiter can be served: its deadline has not passed and its engine lives."""
-    if waiter.deadline <= draft.now:
-        return False
-    if waiter.engine == draft.engine:
-        return True
-    presence = draft.record(waiter.engine).notes.get(PRESENCE)
-    return isinstance(presence, Presence) and presence.until > draft.now
-
-
-def holds_in_the_way(draft: Draft, node: str, mode: str, slots: int, names: tuple[str, ...]) -> list[Hold]:
-    """Holds on this node that are live (or closed) and incompatible; for slots, all takers once there is no room.
-
-    `names` are all resources that are asked for: patterns are compared by name.
-    """
-    now = draft.now
-    rivals = [hold for hold in draft.record(node).holds.values() if hold.expires_at > now]
-    if not rivals:
-        return rivals
-    if mode == POOL:
-        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
-
-        return pools.rivals_if_full(rivals, names)
-    if mode != SLOTS:
-        found = [hold for hold in rivals if (mode, hold.mode) not in COMPATIBLE]
-        if found:
-            load(draft, mode, found)
-        return [hold for hold in found if (mode, hold.mode) not in BY_NAME or conflicts(draft, mode, names, hold)]
-    others = [hold for hold in rivals if hold.mode != SLOTS or hold.slots != slots]
-    if others:
-        return others
-    return rivals if len(rivals) >= slots else []
-
-
-def waiters_in_the_way(
-    draft: Draft,
-    node: str,
-    mode: str,
-    slots: int,
-    names: tuple[str, ...],
-    order: tuple[int, ...],
-    most: int | None = None,
-) -> list[Waiter]:
-    """Live waiters that are to be served before `order` and that this request must not overtake; at most `most`."""
-    record = draft.record(node)
-    if not record.waiters:
-        return []
-    ahead: list[Waiter] = []
-    before = place_in(record.waiters, order)
-    load(draft, mode, record.waiters[:before])
-    for place in range(before):
-        waiter = record.waiters[place]
-        if conflicts(draft, mode, names, waiter) and is_alive(draft, waiter):
-            ahead.append(waiter)
-            if len(ahead) == most and mode not in (SLOTS, POOL):
-                break
-    if mode == POOL:
-        from leasehold.domain.rules import pools  # noqa: PLC0415 (rare)
-
-        return pools.waiters_if_full(draft, record, ahead, names)
-    if mode != SLOTS or any(waiter.mode != SLOTS or waiter.slots != slots for waiter in ahead):
-        return ahead
-    taken = sum(1 for hold in record.holds.values() if hold.expires_at > draft.now)
-    return ahead if taken + len(ahead) >= slots else []
+NOT_ALLOWED: Final = Refused(
+    "not_allowed", "token", "this is neither the lease's token nor its session's secret; only they or an admin may"
+)
+"""The answer to a call without the right proof."""
 
 
 def in_the_way(draft: Draft, option: Alternative, slots: int, order: tuple[int, ...]) -> bool:
@@ -133,39 +81,6 @@ def nodes_of(ask: LeaseRequest) -> list[str]:
     if len(ask.options) == 1:
         return [claim.node for claim in ask.options[0].claims]
     return list(dict.fromkeys(claim.node for option in ask.options for claim in option.claims))
-
-
-def may_close_cycle(draft: Draft, actor: str, ask: LeaseRequest, order: tuple[int, ...]) -> bool:
-    """Return True if another actor could wait for this one if it queued: otherwise no cycle can close.
-
-    That is so if the actor holds something or waits already, or if its place is before that of a waiter.
-    """
-    for note in draft.record(actor).notes.values():
-        if isinstance(note, Ref):
-            return True
-    for node in nodes_of(ask):
-        queue = draft.record(node).waiters
-        if queue and queue[-1].order > order:
-            return True
-    return False
-
-
-def slots_clash(draft: Draft, ask: LeaseRequest) -> int | None:
-    """Return the slots of the present holders if this request names another number; of choices, if all clash."""
-    if ask.mode != SLOTS:
-        return None
-    clashes = [_clash_on(draft, option, ask.slots) for option in ask.options]
-    return None if None in clashes else clashes[0]
-
-
-def _clash_on(draft: Draft, option: Alternative, slots: int) -> int | None:
-    for claim in option.claims:
-        if claim.mode != SLOTS:
-            continue  # something above it is held: that is in the way, whatever the number of slots
-        for hold in draft.record(claim.node).holds.values():
-            if hold.mode == SLOTS and hold.expires_at > draft.now and hold.slots != slots:
-                return hold.slots
-    return None
 
 
 # ---------------------------------------------------------------------------------------- granting
@@ -393,3 +308,85 @@ def _promote(draft: Draft, waiter: Waiter, ask: LeaseRequest, option: Alternativ
 def forget_request(draft: Draft, ask: LeaseRequest, became: str) -> None:
     """Note that the request of this id failed, so that a late copy of it is not served."""
     remember_request(draft, ask, became)
+
+
+# --------------------------------------------------------------------------------------- releasing
+
+
+def live_lease(draft: Draft, lease: str) -> Hold | None:
+    """Return the hold in the lease's home, or None once it has expired, even if no other caller has the resource."""
+    node = keys.home(lease)
+    lapse(draft, node)
+    if draft.dirty:
+        settle(draft)
+        lapse(draft, node)
+    return _open_hold(draft, node, lease)
+
+
+def still_held(draft: Draft, lease: str) -> Hold | None:
+    """Return the live hold in the lease's home, without serving waiters: for callers that end several leases."""
+    node = keys.home(lease)
+    lapse(draft, node)
+    return _open_hold(draft, node, lease)
+
+
+def _open_hold(draft: Draft, node: str, lease: str) -> Hold | None:
+    hold = draft.record(node).holds.get(lease)
+    return hold if hold is not None and not hold.closed else None
+
+
+def is_within(ask: LeaseRequest, authority: Authority | None) -> bool:
+    """True if the lease lies where the key of the principal is for: a proof that was handed on does not widen it."""
+    if authority is None:
+        return True
+    if authority.space is not None and ask.space != authority.space:
+        return False
+    return not authority.prefixes or all(
+        names.literal(name).startswith(authority.prefixes) for name in resources_of(ask)
+    )
+
+
+def is_entitled(draft: Draft, actor: str, ask: LeaseRequest, proof: Proof) -> bool:
+    """Return True for the token, the session's secret or an admin, if the name is within the bounds of the key."""
+    if not is_within(ask, proof.authority):
+        return False
+    if proof.admin is not None or (proof.token is not None and proof.token in ask.tokens):
+        return True
+    if proof.secret is None or ask.session is None:
+        return False
+    session = session_of(draft, actor)
+    return session is not None and session.secret == proof.secret
+
+
+def never_was(draft: Draft, lease: str) -> Refused | None:
+    """Refuse an id whose number was not given out yet."""
+    if keys.number(lease) < draft.fence:
+        return None
+    return Refused("not_found", "lease", f"there never was a lease {lease}")
+
+
+def release(draft: Draft, command: Release) -> Outcome:
+    """Give back exactly this lease; a second time it is no longer there."""
+    hold = live_lease(draft, command.lease)
+    if hold is None:
+        never = never_was(draft, command.lease)
+        return Released(command.lease, False, why_gone(draft, command.lease)) if never is None else never
+    ask = terms(draft, hold)
+    if not is_entitled(draft, hold.actor, ask, command.proof):
+        return NOT_ALLOWED
+    end_cleanly(draft, hold, ask, command.status, command.error, command.proof)
+    settle(draft)
+    return Released(command.lease, True, command.status, ask.options[0].resources)
+
+
+def end_cleanly(
+    draft: Draft, hold: Hold, ask: LeaseRequest, status: str, error: str | None = None, proof: Proof | None = None
+) -> None:
+    """End a lease cleanly. The history says how the work ended, and who ended it if that was not the holder."""
+    told: dict[str, object] = {"status": status, "error": error}
+    if proof is not None and proof.admin is not None:
+        told["by"] = proof.admin
+    if proof is not None and proof.authority is not None:
+        told |= by_another(ask, proof.authority)
+    draft.note("released", ask, hold, told_at_end(hold, ask, told))
+    finish(draft, hold, ask)

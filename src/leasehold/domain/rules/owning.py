@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from leasehold.domain import keys, names
 from leasehold.domain.entries import EXCLUSIVE, NAMED_MODES, OWN_MODES, POOL, SLOTS
+from leasehold.domain.rules.conflicts import holds_in_the_way, waiters_in_the_way
 from leasehold.domain.rules.ending import terms
-from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

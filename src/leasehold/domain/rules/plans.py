@@ -16,8 +16,7 @@ from leasehold.domain.records import resources_of
 from leasehold.domain.rules.acquiring import freshen, refuse_session
 from leasehold.domain.rules.conflicts import concerns, load, modes_of
 from leasehold.domain.rules.ending import terms as terms_of
-from leasehold.domain.rules.granting import expiry, nodes_of, session_of, waiting_for
-from leasehold.domain.rules.leases import NOT_ALLOWED, is_entitled
+from leasehold.domain.rules.granting import NOT_ALLOWED, expiry, is_entitled, nodes_of, session_of, waiting_for
 from leasehold.domain.rules.limits import PLANS_PER_ACTOR
 from leasehold.domain.rules.telling import by_hold, who_wait
 

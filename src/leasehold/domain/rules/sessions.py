@@ -8,19 +8,23 @@ from leasehold.domain.outcomes import Lost, Refused
 from leasehold.domain.rules import plans
 from leasehold.domain.rules.ending import by_key, end_uncleanly, take_away, terms, told_at_end
 from leasehold.domain.rules.granting import (
+    NOT_ALLOWED,
     SESSION,
     WISH,
+    end_cleanly,
     expiry,
     find_waiter,
     forget_request,
     lease_of,
     leave,
+    live_lease,
     refs_of,
     session_of,
     settle,
+    still_held,
     waiting_for,
 )
-from leasehold.domain.rules.leases import NOT_ALLOWED, end_cleanly, live_lease, renewed, still_held
+from leasehold.domain.rules.leases import renewed
 from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
 from leasehold.domain.timestamps import FOREVER
 

@@ -8,9 +8,9 @@ from leasehold.domain.keys import home
 from leasehold.domain.leases import Blocker, Queue
 from leasehold.domain.outcomes import Held, Queued
 from leasehold.domain.records import place_in, resources_of
-from leasehold.domain.rules.conflicts import concerns, load, modes_of
+from leasehold.domain.rules.conflicts import concerns, holds_in_the_way, load, modes_of, waiters_in_the_way
 from leasehold.domain.rules.ending import terms
-from leasehold.domain.rules.granting import holds_in_the_way, waiters_in_the_way, waiting_for
+from leasehold.domain.rules.granting import waiting_for
 from leasehold.domain.rules.owning import is_own
 from leasehold.domain.timestamps import FOREVER, SECOND
 

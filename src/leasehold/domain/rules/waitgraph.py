@@ -9,9 +9,9 @@ from leasehold.domain.keys import home
 from leasehold.domain.nouns import Noun
 from leasehold.domain.records import place_in
 from leasehold.domain.rules import pools
-from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, load, meet_by_name, modes_of, resources
+from leasehold.domain.rules.conflicts import BY_NAME, COMPATIBLE, is_alive, load, meet_by_name, modes_of, resources
 from leasehold.domain.rules.deadlock import Need, find_cycle
-from leasehold.domain.rules.granting import SESSION, WISH, is_alive
+from leasehold.domain.rules.granting import SESSION, WISH
 from leasehold.domain.sessions import Session
 from leasehold.domain.timestamps import FOREVER
 

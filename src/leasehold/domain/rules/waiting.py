@@ -7,16 +7,20 @@ from leasehold.domain.entries import End, Hold, Poll, Presence, Receipt, Request
 from leasehold.domain.outcomes import Cancelled, Done, Granted, Queued, Refused, TimedOut
 from leasehold.domain.rules import plans
 from leasehold.domain.rules.acquiring import freshen, rewrite
+from leasehold.domain.rules.conflicts import PRESENCE
 from leasehold.domain.rules.ending import REQUEST, lapse, terms
 from leasehold.domain.rules.granting import (
-    PRESENCE,
     REQUEST_MEMORY,
     SESSION_OVER,
+    end_cleanly,
     expiry,
     find_waiter,
     forget_request,
+    is_entitled,
+    is_within,
     lease_of,
     leave,
+    live_lease,
     refs_of,
     session_of,
     settle,
@@ -24,7 +28,6 @@ from leasehold.domain.rules.granting import (
     waiting_for,
 )
 from leasehold.domain.rules.keyring import expire
-from leasehold.domain.rules.leases import end_cleanly, is_entitled, is_within, live_lease
 from leasehold.domain.rules.sessions import end_lapsed
 from leasehold.domain.rules.telling import held, queued
 from leasehold.domain.timestamps import SECOND
