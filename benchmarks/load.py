@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from leasehold.domain.outcomes import Granted, Held
-from leasehold.engine.drivers.loop import PacedDriver
 from leasehold.engine.engine import Engine
+from leasehold.engine.loop_driver import PacedDriver
 from leasehold.requests.checks import Settings
 from leasehold.requests.to_command import Order, order
 from leasehold.stores.sqlite import SqliteStore, long_running

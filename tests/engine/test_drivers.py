@@ -16,11 +16,11 @@ import pytest
 
 import leasehold
 from leasehold.domain.outcomes import Granted, Released, TimedOut
-from leasehold.engine.drivers.loop import PacedDriver
-from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import BATCH, Engine
+from leasehold.engine.loop_driver import PacedDriver
 from leasehold.engine.pending import Latch
 from leasehold.errors import Closed, StoreError
+from leasehold.locks.local import CallerDriver, ThreadDriver
 from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.conformance.asking import PATIENCE, Asking, at_once, until
 from tests.engine.rig import acquire, release, striking, until_so

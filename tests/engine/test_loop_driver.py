@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leasehold.domain.outcomes import Granted, Released
-from leasehold.engine.drivers import loop as loop_drivers
-from leasehold.engine.drivers.loop import LoopDriver
+from leasehold.engine import loop_driver as loop_drivers
 from leasehold.engine.engine import Engine
+from leasehold.engine.loop_driver import LoopDriver
 from leasehold.errors import Closed, Conflict
 from leasehold.steps import through
 from leasehold.stores.memory import Memory, MemoryStore, MemoryTransaction

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from leasehold.domain.outcomes import Granted, Released
-from leasehold.engine.drivers.loop import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
 from leasehold.engine.engine import Engine
+from leasehold.engine.loop_driver import FAST, SLOW, SMOOTHING, TRIES, TRY_EVERY, Pace, PacedDriver
 from leasehold.stores.memory import Memory, MemoryStore
 from tests.engine.rig import acquire, release
 

@@ -178,7 +178,7 @@ KEEPING = (
     ),
     Mutant(
         "closing does not wait for the answer that is on its way",
-        "engine/drivers/loop.py",
+        "engine/loop_driver.py",
         "            if is_midway and self._turning is not None:\n",
         "            if is_midway and self._turning is None:\n",
         ("tests/engine/test_loop_driver.py",),

@@ -46,7 +46,7 @@ OURS = {
         *(".domain.nouns", ".domain.records"),
         *(f".domain.rules{name}" for name in ("", ".acquiring", ".ending", ".granting")),
         *(f".domain.rules.{name}" for name in ("conflicts", "leases", "limits", "owning")),
-        *(".engine", ".engine.batch", ".engine.drivers", ".engine.drivers.thread", ".engine.engine", ".engine.pending"),
+        *(".engine", ".engine.batch", ".engine.engine", ".engine.pending"),
         *(".locks", ".locks.connect", ".locks.local", ".locks.planning", ".locks.sync"),
         *(".requests", ".requests.calls", ".requests.checks", ".requests.to_command", ".requests.verbs"),
         *(".stores", ".stores.cache", ".stores.sqlite"),

@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from leasehold.domain.outcomes import Granted, Refused
 from leasehold.domain.sessions import SessionStarted
-from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
 from leasehold.errors import InvalidInput
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import CallerDriver, EngineAnswers
 from leasehold.locks.sync import Locks
 from leasehold.requests import checks
 from leasehold.requests import to_command as orders

@@ -30,7 +30,7 @@ _number = itertools.count()
 def hurried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that keeps requests open for a moment only. Its loop commits by itself, however busy the machine is."""
     words = ("--rate", "0", "--keep-open", "300ms", "--keep-place", "1m")
-    command = command_with("leasehold.engine.drivers.loop.SLOW = 1e9")
+    command = command_with("leasehold.engine.loop_driver.SLOW = 1e9")
     with serving(tmp_path_factory.mktemp("hurried"), *words, command=command) as running:
         yield running
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.engine.drivers.thread import ThreadDriver
 from leasehold.engine.engine import Engine
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import EngineAnswers, ThreadDriver
 from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores.memory import Memory, MemoryStore

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leasehold.engine.drivers.thread import ThreadDriver
 from leasehold.engine.engine import Engine
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import EngineAnswers, ThreadDriver
 from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores import Capabilities, protocol
@@ -65,7 +64,7 @@ from pathlib import Path
 import pytest
 from file_store import CAPABILITIES, FileStore
 
-from leasehold.engine.drivers.thread import ThreadDriver
+from leasehold.locks.local import ThreadDriver
 from leasehold.engine.engine import Engine
 from leasehold.locks.local import EngineAnswers
 from leasehold.locks.sync import Locks

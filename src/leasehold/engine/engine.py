@@ -1,7 +1,7 @@
 """One inbox on one store: take requests, decide and commit them as a batch, answer. It decides nothing itself.
 
-An engine is a plain object that a driver turns (see ``drivers``): a thread of its own, an event loop, or the caller.
-`submit` may be called from any thread; `turn` from one at a time.
+An engine is a plain object that a driver turns: a server's event loop (``loop_driver``), the caller itself or a thread
+(``locks.local``). `submit` may be called from any thread; `turn` from one at a time.
 
 Waiting requests are kept in ``waiters``; ``cleanup`` removes what has expired and old history, a little each turn.
 """

@@ -7,10 +7,9 @@ import os
 from leasehold.config import identity, urls
 from leasehold.config import settings as config
 from leasehold.engine.batch import is_networked
-from leasehold.engine.drivers.thread import CallerDriver, ThreadDriver
 from leasehold.engine.engine import Engine
 from leasehold.errors import InvalidInput, LeaseholdError
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import CallerDriver, EngineAnswers, ThreadDriver
 from leasehold.locks.sync import Locks
 from leasehold.requests import checks
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias, TypedDict
 
     from leasehold.config.settings import Choice
-    from leasehold.engine.drivers.thread import Driver
     from leasehold.locks.aio import AsyncAnswers, AsyncLocks
     from leasehold.locks.hosted import Served
+    from leasehold.locks.local import Driver
     from leasehold.requests.calls import Answers
     from leasehold.requests.checks import Settings
     from leasehold.stores.etcd import EtcdStore

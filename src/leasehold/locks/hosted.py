@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from leasehold.domain import keys
 from leasehold.domain.commands import Acquire, Beat, GiveUp, RenewSession, Sweep
 from leasehold.domain.outcomes import Refused
-from leasehold.engine.drivers.loop import LoopDriver, PacedDriver
 from leasehold.engine.engine import Engine
+from leasehold.engine.loop_driver import LoopDriver, PacedDriver
 from leasehold.engine.pending import Pending
 from leasehold.engine.waiters import BEATS
 from leasehold.errors import InvalidInput, StoreError

@@ -10,9 +10,8 @@ import pytest
 from leasehold.domain.leases import Inspection
 from leasehold.domain.outcomes import Granted, Held, Lost, Renewed
 from leasehold.domain.timestamps import SECOND
-from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import CallerDriver, EngineAnswers
 from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores.git import GitStore

@@ -9,9 +9,8 @@ import pytest
 
 from leasehold.domain.outcomes import Granted
 from leasehold.domain.timestamps import SECOND
-from leasehold.engine.drivers.thread import CallerDriver
 from leasehold.engine.engine import Engine
-from leasehold.locks.local import EngineAnswers
+from leasehold.locks.local import CallerDriver, EngineAnswers
 from leasehold.locks.sync import Locks
 from leasehold.requests.checks import Settings
 from leasehold.stores.git import GitStore

@@ -1,1 +1,0 @@
-"""Drivers: the caller, a thread, or an event loop turns an engine."""
