@@ -61,7 +61,7 @@ OVER_ETCD = (
     ),
     Mutant(
         "etcd: an event loop waits for what is not known",
-        "stores/etcd/replica.py",
+        "stores/etcd/journal.py",
         "        if any(overlay.known(key) is None for key in laid_over):\n            return None\n",
         "",
         (STEPS, "-k", "decides_without_waiting"),

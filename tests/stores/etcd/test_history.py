@@ -10,7 +10,7 @@ import pytest
 from leasehold.domain.entries import Put, Ref
 from leasehold.domain.events import Event
 from leasehold.stores import HistoryQuery, quick_json
-from leasehold.stores.etcd import EtcdStore, history, large_values, messages, rows
+from leasehold.stores.etcd import EtcdStore, history, messages, rows
 from tests.kit import etcd
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def some_query(chance: random.Random, last: int) -> HistoryQuery:
 
 
 @pytest.mark.parametrize("writer", ["encode", "in_ascii"], ids=["with the library", "without"])
-@pytest.mark.parametrize("room", [large_values.ROOM, 300], ids=["whole", "in parts"])
+@pytest.mark.parametrize("room", [rows.ROOM, 300], ids=["whole", "in parts"])
 def test_whatever_is_asked_for_is_found(
     store: EtcdStore, writer: str, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "PAGE", 4)
-    monkeypatch.setattr(large_values, "ROOM", room)
+    monkeypatch.setattr(rows, "ROOM", room)
     if writer == "in_ascii":
         monkeypatch.setattr(rows, "events_data", lambda events: quick_json.in_ascii(events).encode())
     chance, told = random.Random(room), list[Event]()

@@ -19,7 +19,7 @@ from leasehold.domain.records import apply, first_due
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import EtcdStore, checkpointing, journal, large_values, messages, reading, rows, transaction
+from leasehold.stores.etcd import EtcdStore, checkpointing, journal, messages, reading, rows, transaction
 from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.etcd.due_index import SPAN, reminders_in
 from leasehold.testing.conformance.asking import until
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from leasehold.domain.entries import Record
     from leasehold.steps import Steps
     from leasehold.stores.etcd.due_index import Reminder
-    from leasehold.stores.etcd.replica import Replica
+    from leasehold.stores.etcd.journal import Replica
 
 HOUR = 3_600_000_000
 KEYS = [f"n{number}" for number in range(12)]
@@ -109,7 +109,7 @@ def written(store: EtcdStore) -> dict[str, Record]:
     """The records themselves, without what is laid over them."""
     records = store.names.record("")
     return {
-        store.names.key(name): rows.record_of(large_values.whole(store, data))
+        store.names.key(name): rows.record_of(rows.whole(store, data))
         for name, data in store.each(records, rows.after(records))
     }
 
@@ -151,9 +151,9 @@ def some_changes(chance: random.Random, now: int, records: dict[str, Record]) ->
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("room", [large_values.ROOM, 200])
+@pytest.mark.parametrize("room", [rows.ROOM, 200])
 def test_readers_see_the_same_whatever_is_in_the_records(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_values, "ROOM", room)
+    monkeypatch.setattr(rows, "ROOM", room)
     chance = random.Random(room)
     url, kept = etcd.empty(), Kept()
     with opened(url, 3) as stores:
@@ -519,7 +519,7 @@ def until_it_dies(mortal: EtcdStore, kept: Kept, chance: random.Random) -> tuple
 def test_a_server_that_dies_between_two_transactions_leaves_everything_whole(
     at: int, is_carried_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_values, "ROOM", 400)  # so that there are several to a commit
+    monkeypatch.setattr(rows, "ROOM", 400)  # so that there are several to a commit
     url, kept = etcd.empty(), Kept()
     chance = random.Random(at)
     with opened(url, 2) as (mortal, other):
@@ -615,17 +615,17 @@ def test_hundreds_that_run_out_at_the_same_moment_are_swept() -> None:
 
 
 def test_parts_to_which_nothing_refers_go_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_values, "ROOM", 200)
+    monkeypatch.setattr(rows, "ROOM", 200)
     with opened(etcd.empty()) as (store,):
         long = os.urandom(1_000).hex()
         write(store, [Put("na", Receipt("i", long, HOUR))])
         now = store.read(())[0]
-        spilled = large_values.LargeValues(store, now)
+        spilled = rows.LargeValues(store, now)
         spilled.value(store.names.record("nb"), os.urandom(1_000))
         through(spilled.writing())  # and then it died
         assert len(_parts(store)) == 2
         assert store.prune() == 0  # they are young: somebody may be about to refer to them
-        monkeypatch.setattr(large_values, "PATIENCE", -HOUR)
+        monkeypatch.setattr(rows, "PATIENCE", -HOUR)
         assert store.prune() == 1
         assert store.prune() == 0
         assert len(_parts(store)) == 1
@@ -638,14 +638,14 @@ def _parts(store: EtcdStore) -> set[str]:
 
 
 def test_parts_that_went_meanwhile_are_not_referred_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_values, "ROOM", 200)
+    monkeypatch.setattr(rows, "ROOM", 200)
     with opened(etcd.empty()) as (store,):
         write(store, [Put("na", Ref("x"))])
         checked = transaction.EtcdTransaction._put
 
         def too_late(self: transaction.EtcdTransaction, *told: object) -> Steps[None]:
             for id_ in _parts(store):
-                store.txn([], [large_values.removal(store, id_)], [], changes=True)
+                store.txn([], [rows.removal(store, id_)], [], changes=True)
             return checked(self, *told)  # type: ignore[arg-type]
 
         turn = store.begin()

@@ -16,7 +16,7 @@ from leasehold.domain.events import Event
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
 from leasehold.steps import through
 from leasehold.stores import HistoryQuery
-from leasehold.stores.etcd import MANY, EtcdStore, calls, checkpointing, journal, large_values
+from leasehold.stores.etcd import MANY, EtcdStore, calls, checkpointing, journal, rows
 from leasehold.stores.etcd.grpc import GrpcConnection
 from leasehold.testing.etcd import QUICK, Etcd
 from tests.kit import etcd
@@ -156,7 +156,7 @@ def test_a_store_that_loses_against_something_large_says_that_it_waits(
     with opened(url_of(store)) as (other,):
         steps = putting(store, "na", "mine")
         with monkeypatch.context() as patched:
-            patched.setattr(large_values, "ROOM", 200)
+            patched.setattr(rows, "ROOM", 200)
             turn = begun(other)
             turn.commit([Put("na", Receipt("large", os.urandom(500).hex(), HOUR))], [], turn.fence + 1)
         with without_waiting():
@@ -168,7 +168,7 @@ def test_a_store_that_loses_against_something_large_says_that_it_waits(
 
 
 def test_something_large_waits_before_it_is_committed(store: EtcdStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_values, "ROOM", 200)
+    monkeypatch.setattr(rows, "ROOM", 200)
     long = os.urandom(500).hex()
     turn = begun(store)
     steps = turn.committing([Put("na", Receipt("large", long, HOUR))], [], turn.fence + 1)

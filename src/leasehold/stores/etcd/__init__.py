@@ -15,17 +15,17 @@ from leasehold.errors import StoreError
 from leasehold.steps import through
 from leasehold.stores import Capabilities
 from leasehold.stores.cache import evict
-from leasehold.stores.etcd import history, large_values, messages, rows
+from leasehold.stores.etcd import history, messages, rows
 from leasehold.stores.etcd.address import parse
 from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
 from leasehold.stores.etcd.clock import Timekeeper, clock_of
 from leasehold.stores.etcd.gateway import Gateway, text64
+from leasehold.stores.etcd.journal import Replica
 from leasehold.stores.etcd.lanes import find_layout
 from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.precedence import Precedence
 from leasehold.stores.etcd.reading import bring_up_to_date
 from leasehold.stores.etcd.refusals import Compacted
-from leasehold.stores.etcd.replica import Replica
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
 from leasehold.stores.etcd.watching import Watcher
 from leasehold.stores.layout import CONTROL, Layout
@@ -210,7 +210,7 @@ class EtcdStore(NetworkStore):
         for name, data in self.each(first, rows.after(first), revision=revision):
             key = self.names.key(name)
             left.pop(key, None)
-            record = overlay.on(key, rows.record_of(large_values.whole(self, data)))
+            record = overlay.on(key, rows.record_of(rows.whole(self, data)))
             if record is not EMPTY:
                 yield key, record
         for key in left:
@@ -242,11 +242,9 @@ class EtcdStore(NetworkStore):
         asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)
         old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
         if not old:
-            return large_values.collect(self, self.clock.now())
+            return rows.collect(self, self.clock.now())
         went = history.count(self, old)
-        spilled = [
-            large_values.removal(self, large_values.id_in(data)) for _, data in old if large_values.is_reference(data)
-        ]
+        spilled = [rows.removal(self, rows.id_in(data)) for _, data in old if rows.is_reference(data)]
         self.txn([], [messages.delete(first, old[-1][0] + "\0"), *spilled], [], changes=True)
         return max(went, 1)
 

@@ -13,7 +13,7 @@ from leasehold.domain.records import pack
 from leasehold.stores.etcd import messages
 from leasehold.stores.etcd.due_index import Reminders
 from leasehold.stores.etcd.journal import NOTHING, mark_of
-from leasehold.stores.etcd.large_values import ROOM, removal
+from leasehold.stores.etcd.rows import ROOM, removal
 from leasehold.stores.quick_json import encode
 
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from leasehold.domain.entries import Record
     from leasehold.stores.etcd import EtcdStore
-    from leasehold.stores.etcd.journal import OverlaidRecord
-    from leasehold.stores.etcd.large_values import LargeValues
-    from leasehold.stores.etcd.replica import Replica
+    from leasehold.stores.etcd.journal import OverlaidRecord, Replica
+    from leasehold.stores.etcd.rows import LargeValues
 
 OPERATIONS = 110
 """Operations of a checkpoint: a transaction may have 128, and the commit needs some."""

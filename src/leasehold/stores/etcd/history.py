@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.errors import Conflict
-from leasehold.stores.etcd import large_values, messages, rows
+from leasehold.stores.etcd import messages, rows
 from leasehold.stores.etcd.calls import RANGE
 from leasehold.stores.quick_json import spellings
 
@@ -63,7 +63,7 @@ def _events(store: EtcdStore, kept: Kept, signs: Sequence[tuple[bytes, ...]]) ->
     """Decode the events of a commit, newest first; return none if no event can match."""
     name, data = kept
     try:
-        data = large_values.whole(store, data)
+        data = rows.whole(store, data)
     except Conflict:  # pruned meanwhile
         return []
     if all(any(sign in data for sign in either) for either in signs):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from leasehold.errors import StoreError
 from leasehold.stores.etcd import journal, lanes, messages, rows
-from leasehold.stores.etcd.large_values import id_in, is_reference, whole
+from leasehold.stores.etcd.rows import id_in, is_reference, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from leasehold.stores.etcd import EtcdStore
+    from leasehold.stores.etcd.journal import Replica
     from leasehold.stores.etcd.messages import TxnAnswer
-    from leasehold.stores.etcd.replica import Replica
 
 OPERATIONS = 128
 """etcd's default limit of operations, and of compares, in one transaction."""

@@ -19,7 +19,7 @@ from leasehold.stores.etcd import messages, reading, rows
 from leasehold.stores.etcd.checkpointing import Checkpoint
 from leasehold.stores.etcd.due_index import reminders_in
 from leasehold.stores.etcd.journal import MOST, NOTHING, JournalEntry, encode, mark_of
-from leasehold.stores.etcd.large_values import LargeValues, id_in, is_reference
+from leasehold.stores.etcd.rows import LargeValues, id_in, is_reference
 from leasehold.stores.protocol import NetworkTransaction
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ ASSUMED = 120
 
 class EtcdTransaction(NetworkTransaction):
     """A `Transaction` of an `EtcdStore`."""
+
+    opens_at = 0  # no fail-over of etcd loses a lease
 
     def __init__(self, store: EtcdStore) -> None:
         self._store = store
