@@ -70,14 +70,9 @@ class EtcdTransaction(NetworkTransaction):
         return self._replica.meta.fence
 
     def _fix_time(self) -> None:
-        """Fix the time; from here on nothing may change until the commit."""
-        if not self._has_shown:
-            through(self._fixing_time())
-
-    def _fixing_time(self) -> Steps[None]:
+        """Fix the time; from here on nothing may change until the commit. It waits only while nothing is known."""
         if not self._has_shown:
             if self._replica.is_blank:
-                yield None
                 self._bring_up_to_date(())
             self._now = self._store.tell_time()
             self._has_shown = True
@@ -85,25 +80,20 @@ class EtcdTransaction(NetworkTransaction):
     # ------------------------------------------------------------------------------------- reading
 
     def load(self, keys: Iterable[str]) -> Mapping[str, Record]:
-        """Return a mapping that contains these records."""
-        return through(self.loading(keys))
-
-    def loading(self, keys: Iterable[str]) -> Steps[Mapping[str, Record]]:
-        """Load records step by step; without waiting if all are cached or can be assumed to be absent."""
+        """Return a mapping that contains these records. It does not wait if they are cached or assumed to be absent."""
         wanted = list(dict.fromkeys(keys))
         missing = self._replica.missing(wanted)
         if missing:
-            yield from self._find(wanted, missing)
-        yield from self._fixing_time()
+            self._find(wanted, missing)
+        self._fix_time()
         return self._replica.records
 
-    def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> Steps[None]:
+    def _find(self, wanted: Sequence[str], missing: Sequence[str]) -> None:
         """Assume that records which are not cached do not exist, which is usually so; read the others."""
         replica, records = self._replica, self._replica.records
         assumed = self._assumable(missing)
         unsure = [key for key in missing if key not in assumed]
         if unsure:
-            yield None
             if self._has_shown:
                 self._read(unsure)
             else:
@@ -112,7 +102,7 @@ class EtcdTransaction(NetworkTransaction):
                 self._store.doubt()
             still = replica.missing(assumed)
             if still:  # the changes may concern these
-                yield from self._find(wanted, still)
+                self._find(wanted, still)
             return
         self._assumed.update(assumed)
         replica.assume(assumed)
@@ -176,7 +166,9 @@ class EtcdTransaction(NetworkTransaction):
 
     def confirming(self) -> Steps[None]:
         """Confirm, step by step, that what the engine saw is true, although nothing is written."""
-        yield from self._fixing_time()
+        if self._replica.is_blank:
+            yield None
+        self._fix_time()
         if self._assumed or not self._is_checked:
             yield from self._checked([], [])
             self._assumed.clear()
@@ -203,7 +195,8 @@ class EtcdTransaction(NetworkTransaction):
         if self._is_over:
             raise StoreError("this transaction is over; begin another")
         try:
-            yield from self._fixing_time()
+            if self._replica.is_blank:
+                yield None
             if changes or events or fence != self.fence:
                 yield from self._write(changes, events, fence, after or {})
             else:
@@ -219,7 +212,8 @@ class EtcdTransaction(NetworkTransaction):
         known = replica.records
         unknown = [change.key for change in changes if change.key not in known]
         if unknown:
-            yield from self.loading(unknown)
+            yield None
+            self.load(unknown)
         after = self._after(changes, decided)
         while replica.overlay.is_long(MOST):
             yield from self._checkpoint()
