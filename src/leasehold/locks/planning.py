@@ -1,4 +1,4 @@
-"""The verbs about plans and pools: `Locks` has them for plain code, `AsyncLocks` for coroutines."""
+"""The verbs about plans and pools, which `Locks` has with all others."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from leasehold.errors import InvalidInput
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, Literal, overload
+    from typing import Any, Literal, TypedDict, Unpack, overload
 
     from leasehold.domain.outcomes import Acquired, Planned, PoolDeclared, Refused
     from leasehold.domain.plans import Plan
-    from leasehold.locks.aio import AsyncAnswers
     from leasehold.locks.arguments import Duration, Names, Wait
     from leasehold.requests.calls import Answers, Call
+
+    class PlanTerms(TypedDict, total=False):
+        """The other arguments of a plan."""
+
+        name: str | None
+        reason: str | None
+        holder: str | None
+        session: str | None
+        space: str | None
+        token: str | Sequence[str] | None
+        trace: str | None
 else:
     overload = (
         staticmethod  # only type checkers read overloads; `typing` costs a one-shot command more than its acquire
@@ -30,7 +40,7 @@ def _is_firm(firm: object, wait: object) -> bool:
 
 
 class Planning:
-    """Verbs about plans and pools, for plain code."""
+    """Verbs about plans and pools."""
 
     if TYPE_CHECKING:
         _answers: Answers
@@ -47,15 +57,9 @@ class Planning:
         resources: Names,
         *,
         ttl: Duration,
-        name: str | None = None,
-        reason: str | None = None,
-        holder: str | None = None,
-        session: str | None = None,
-        space: str | None = None,
-        token: str | Sequence[str] | None = None,
-        trace: str | None = None,
         firm: Literal[False] = False,
         wait: Wait = True,
+        **terms: Unpack[PlanTerms],
     ) -> Planned | Refused: ...
 
     @overload
@@ -64,15 +68,9 @@ class Planning:
         resources: Names,
         *,
         ttl: Duration,
-        name: str | None = None,
-        reason: str | None = None,
-        holder: str | None = None,
-        session: str | None = None,
-        space: str | None = None,
-        token: str | Sequence[str] | None = None,
-        trace: str | None = None,
         firm: Literal[True],
         wait: Wait = True,
+        **terms: Unpack[PlanTerms],
     ) -> Acquired: ...
 
     def plan(  # noqa: F811 (its overloads)
@@ -117,88 +115,4 @@ class Planning:
     ) -> PoolDeclared | Refused:
         """Declare the members of a pool (`pool://gpu`), each with its labels after it; None shows those declared."""
         outcome: PoolDeclared | Refused = self._answers.ask(self._call("declare_pool", locals()))
-        return outcome
-
-
-class AsyncPlanning:
-    """Verbs about plans and pools, for coroutines."""
-
-    if TYPE_CHECKING:
-        _answers: AsyncAnswers
-
-        def _call(self, verb: str, given: dict[str, Any]) -> Call:
-            """See `CallDefaults`."""
-
-        async def acquire(self, resources: Names, *args: Any, **terms: Any) -> Acquired:
-            """See `Locks`."""
-
-    @overload
-    async def plan(  # noqa: D102 (an overload)
-        self,
-        resources: Names,
-        *,
-        ttl: Duration,
-        name: str | None = None,
-        reason: str | None = None,
-        holder: str | None = None,
-        session: str | None = None,
-        space: str | None = None,
-        token: str | Sequence[str] | None = None,
-        trace: str | None = None,
-        firm: Literal[False] = False,
-        wait: Wait = True,
-    ) -> Planned | Refused: ...
-
-    @overload
-    async def plan(  # noqa: D102, F811 (an overload)
-        self,
-        resources: Names,
-        *,
-        ttl: Duration,
-        name: str | None = None,
-        reason: str | None = None,
-        holder: str | None = None,
-        session: str | None = None,
-        space: str | None = None,
-        token: str | Sequence[str] | None = None,
-        trace: str | None = None,
-        firm: Literal[True],
-        wait: Wait = True,
-    ) -> Acquired: ...
-
-    async def plan(  # noqa: F811 (its overloads)
-        self,
-        resources: Names,
-        *,
-        ttl: Duration,
-        name: str | None = None,
-        reason: str | None = None,
-        holder: str | None = None,
-        session: str | None = None,
-        space: str | None = None,
-        token: str | Sequence[str] | None = None,
-        trace: str | None = None,
-        firm: bool = False,
-        wait: Wait = True,
-    ) -> Planned | Acquired:
-        """As `Planning.plan`."""
-        if _is_firm(firm, wait):
-            terms = {"holder": holder, "session": session, "space": space, "token": token, "trace": trace}
-            return await self.acquire(resources, ttl=ttl, wait=wait, name=name, reason=reason, **terms)
-        given = {each: value for each, value in locals().items() if each not in ("firm", "wait")}
-        outcome: Planned | Refused = await self._answers.ask(self._call("plan", given))
-        return outcome
-
-    async def plans(
-        self, *, space: str | None = None, holder: str | None = None, resource: str | None = None
-    ) -> tuple[Plan, ...] | Refused:
-        """As `Planning.plans`."""
-        outcome: tuple[Plan, ...] | Refused = await self._answers.ask(self._call("plans", locals()))
-        return outcome
-
-    async def declare_pool(
-        self, resource: str, members: Sequence[str] | None, *, by: str, space: str | None = None
-    ) -> PoolDeclared | Refused:
-        """As `Planning.declare_pool`."""
-        outcome: PoolDeclared | Refused = await self._answers.ask(self._call("declare_pool", locals()))
         return outcome

@@ -137,9 +137,11 @@ class Locks(CallDefaults, Planning):
             token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
             trace: the `traceparent` of the caller, kept with the lease: see `leasehold.tracing`.
         """
-        call = self._call("acquire", locals())
+        return self._acquire(self._call("acquire", locals()), waits_for_ever=wait is True)
+
+    def _acquire(self, call: Call, *, waits_for_ever: bool) -> Acquired:
         outcome: Acquired = self._answers.ask(call)
-        while wait is True and isinstance(outcome, TimedOut):
+        while waits_for_ever and isinstance(outcome, TimedOut):
             outcome = self._answers.ask(call)
         return outcome
 
