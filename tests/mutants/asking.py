@@ -107,7 +107,7 @@ ASKING = (
     ),
     Mutant(
         "nobody ends the session of a run that was killed",
-        "cli/supervisor/final_release.py",
+        "cli/supervisor/process.py",
         "env={SESSION: self._session.credential})",
         "env=self._session.exported())",
         (RUN, "-k", "watchdog_releases and alone"),

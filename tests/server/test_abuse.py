@@ -14,8 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 import tests.kit.serving
 from leasehold.errors import LeaseholdError
-from leasehold.server.http.connection_limit import ConnectionLimit
-from leasehold.server.http.protocol import STARTS, protocol_for
+from leasehold.server.http.protocol import STARTS, ConnectionLimit, protocol_for
 from tests.kit.serving import PATIENCE, Running, read_reply, serving, until
 
 if TYPE_CHECKING:

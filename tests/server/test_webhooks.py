@@ -280,7 +280,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(
 ) -> None:
     """A name that is public when it is looked up and private a moment later: it is looked up only once."""
     from leasehold.domain.events import Event
-    from leasehold.server.webhooks import posting
+    from leasehold.server.webhooks import delivery as posting
 
     looked: list[str] = []
     connected: list[str] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from leasehold.cli.supervisor.final_release import FinalRelease
 from leasehold.cli.supervisor.wakeups import WakeupPipe
 from leasehold.cli.supervisor.watchdog import (
     KILL_ONLY,
@@ -20,10 +20,12 @@ from leasehold.cli.supervisor.watchdog import (
     now,
 )
 from leasehold.cli.terminal.foreground import Foreground
+from leasehold.config.identity import RUN, SESSION
 
 if TYPE_CHECKING:
     from leasehold.cli.context import Context
     from leasehold.cli.supervisor.lease import RunLease
+
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 POLL_EVERY = 0.5
@@ -198,3 +200,43 @@ class SupervisedProcess:
         last = min(run_lease.times.gone_at, now() + KILLED_AFTER)
         while is_alive(self._group) and now() < last:
             self._wakeups.wait(SWEEP_EVERY)
+
+
+CAUSE = "leasehold run was killed"
+_COMMAND = (sys.executable, "-m", "leasehold.cli")
+
+
+class FinalRelease:
+    """The lease and session to release after `leasehold run` was killed, prepared before the command starts.
+
+    The watchdog starts a fresh process for it: the watchdog is a fork, and no database or connection survives a fork.
+    """
+
+    def __init__(self, context: Context, run_lease: RunLease) -> None:
+        self._lease = run_lease.lease.id
+        self._token = run_lease.token
+        self._session = run_lease.session
+        self._env = {
+            **{name: value for name, value in os.environ.items() if name not in (SESSION, RUN)},
+            "LEASEHOLD_URL": context.choice.url,
+            "LEASEHOLD_SPACE": context.space,
+        }
+        if context.values["max_skew"] is not None:
+            self._env["LEASEHOLD_MAX_SKEW"] = context.values["max_skew"]
+
+    def send(self) -> None:
+        """Try once each. If the store cannot be reached, the lease expires within the TTL of the run."""
+        self._do("release", self._lease, "--token-stdin", "--status", "failed", "--error", CAUSE)
+        if self._session.is_own:
+            self._do("session", "end", env={SESSION: self._session.credential})
+
+    def _do(self, *words: str, env: dict[str, str] | None = None) -> None:
+        subprocess.run(  # noqa: S603 (our own command line)
+            [*_COMMAND, *words],
+            env=self._env | (env or {}),
+            input=self._token,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )

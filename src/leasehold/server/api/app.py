@@ -33,9 +33,9 @@ from leasehold.server.dashboard import routes as dashboard
 from leasehold.server.http.bodies import read_body
 from leasehold.server.ops import health
 from leasehold.server.ops.exposition import Exposition
+from leasehold.server.ops.health import StoreLook
 from leasehold.server.ops.metrics import Metrics
 from leasehold.server.ops.operator_log import REQUEST_ID, OperatorLog, request_id
-from leasehold.server.ops.store_state import StoreLook
 from leasehold.tracing import kept
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ client has disconnected, not only the last one of a pipeline.
 
 from __future__ import annotations
 
+import resource
 import time
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
@@ -21,16 +22,17 @@ from leasehold.server.api.problems import Problem
 from leasehold.server.api.sse import ABORT
 from leasehold.server.http import bodies
 from leasehold.server.http.bodies import BODY_BYTES
-from leasehold.server.http.connection_limit import ConnectionLimit
 from leasehold.server.http.quick import HEAD_END, QUICK, QuickConnection, QuickParser
 from leasehold.server.http.undelivered import PATIENCE, SOON, WAITED, is_on_its_way
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Collection
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from leasehold.server.api.app import App
+
 
 HEAD_SECONDS = 20.0
 HEAD_BYTES = 64 * 1024
@@ -274,3 +276,40 @@ def protocol_for(app: App) -> type[Protocol]:
         )
     own = {"parser_of_all": QuickParser(app), "limit": ConnectionLimit(), "ours": app}
     return type("BoundProtocol", (Protocol,), own)
+
+
+RESERVED = 256
+"""Files that are left for the store, logs, webhooks, and connections that are accepted before others are closed."""
+FEWEST = 64
+SHARE = 32
+"""One in so many connections is closed at once: a flood must not have all of them looked at for each newcomer."""
+
+
+class ConnectionLimit:
+    """At most so many connections at the same time, so that the process never runs out of files.
+
+    Without a free file a process can neither open its store nor accept a connection. Idle connections are closed for
+    new ones: those first on which no request has arrived. A client that lost an idle connection connects again.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = max(FEWEST, files - RESERVED) if most is None else most
+        self._closing: set[Protocol] = set()
+        """Connections that were closed for others, and still count among those that are open."""
+
+    def admit(self, newcomer: Protocol, connections: Collection[Protocol]) -> bool:
+        """Close idle connections if there are too many; False if a request is under way on each of them."""
+        excess = len(connections) - len(self._closing) - self._most
+        if excess <= 0:
+            return True
+        idle = [each for each in connections if each is not newcomer and each.is_idle]
+        idle.sort(key=lambda each: each.last_used)
+        for each in idle[: excess + self._most // SHARE]:
+            self._closing.add(each)
+            each.transport.close()
+        return len(idle) >= excess
+
+    def forget(self, connection: Protocol) -> None:
+        """Stop counting a connection that has ended."""
+        self._closing.discard(connection)

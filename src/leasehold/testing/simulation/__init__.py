@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from leasehold.domain import commands as c
+from leasehold.domain.nouns import Noun
 from leasehold.domain.rules import step
 from leasehold.domain.timestamps import FOREVER, SECOND
 from leasehold.engine import batch
@@ -22,15 +23,16 @@ from leasehold.stores.memory import Memory, MemoryStore
 from leasehold.testing.faults import CALM, Crash, FaultyStore, Luck, Weather
 from leasehold.testing.simulation.callers import SimulatedCaller
 from leasehold.testing.simulation.nodes import SimulatedNode
-from leasehold.testing.simulation.report import Failure, Report
 from leasehold.testing.simulation.watch import Broken, Watch
 
 if TYPE_CHECKING:
     from typing import Any
 
     from leasehold.domain.entries import Hold
+    from leasehold.domain.events import Event
     from leasehold.domain.records import Records
     from leasehold.domain.rules import NeedRecords, Step
+
 
 __all__ = ["Broken", "Failure", "Report", "Simulation", "run"]
 
@@ -278,3 +280,28 @@ def run(seed: int, steps: int) -> Report:
     kinds = simulation.tally + Counter(event.kind for event in history)
     digest = blake2b("\n".join(map(repr, history)).encode(), digest_size=16).hexdigest()
     return Report(seed, steps, kinds, seconds, digest)
+
+
+class Report(Noun):
+    """Describe a run that broke no promise."""
+
+    seed: int
+    steps: int
+    kinds: Counter[str]
+    """How often each kind of event happened, and each mishap."""
+    seconds: float
+    """How much virtual time went by."""
+    digest: str
+    """Of the whole history: the same for the same seed."""
+
+
+class Failure(AssertionError):
+    """A promise was broken; says how to see it again."""
+
+    def __init__(self, seed: int, steps: int, at: int, why: object, last: list[Event]) -> None:
+        told = ""
+        for event in last:
+            about = {key: value for key, value in event.detail.items() if value not in (None, 0, False, [])}
+            told += f"  {event.at_us} {event.kind} {event.holder} {list(event.resources)} {event.lease or ''} {about}\n"
+        again = f"python -m leasehold.testing.simulation --seed {seed} --steps {steps}"
+        super().__init__(f"{why}\nlast events:\n{told}seed {seed}, step {at}; again: {again}")
