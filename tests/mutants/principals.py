@@ -23,7 +23,7 @@ PRINCIPALS = (
     Mutant(
         "a cancel does not say which principal it is of",
         "requests/to_command.py",
-        "    principal = None if authority is None else authority.principal\n",
+        "    principal = None if basis.authority is None else basis.authority.principal\n",
         "    principal = None\n",
         (SERVER, "-k", "cancels"),
     ),

@@ -37,6 +37,19 @@ class Order:
         """The lane that it is for, if the store is divided."""
 
 
+class Basis:
+    """What a call is checked against, besides its arguments."""
+
+    __slots__ = ("authority", "engine", "settings")
+
+    def __init__(self, settings: Settings, engine: str, authority: calls.Authority | None) -> None:
+        self.settings = settings
+        self.engine = engine
+        """Key of the engine that it is for."""
+        self.authority = authority
+        """The calling principal, if a server has authenticated it."""
+
+
 def order(
     verb: str,
     arguments: Mapping[str, Any],
@@ -54,11 +67,8 @@ def order(
             token = draw()
             return Order(checks.acquire(arguments, settings, token, engine, memory, authority), token)
         if verb == "release" and len(arguments) == _RELEASES:
-            lease, status, error, shown, session, admin = _of_release(arguments)
-            return _release(settings, engine, lease, status, error, shown, session, admin, authority)
-        if authority is not None and verb in _OF_PRINCIPALS:
-            return _ORDERS[verb](settings, engine, authority=authority, **arguments)
-        return _ORDERS[verb](settings, engine, **arguments)
+            return _release(Basis(settings, engine, authority), *_of_release(arguments))
+        return _ORDERS[verb](Basis(settings, engine, authority), **arguments)
     except checks.BeyondSettings as error:
         return calls.refusal(error)
 
@@ -71,23 +81,21 @@ def check(verb: str, arguments: Mapping[str, Any], memory: TermsCache | None = N
     order(verb, arguments, _ANYTHING, "", memory)
 
 
-def _renew(settings: Settings, _engine: str, lease: object, ttl: object, **shown: Any) -> Order:
-    new_ttl = None if ttl is None else checks.ttl(ttl, settings)
-    return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown), new_ttl))
+def _renew(basis: Basis, lease: object, ttl: object, **shown: Any) -> Order:
+    new_ttl = None if ttl is None else checks.ttl(ttl, basis.settings)
+    return Order(c.Renew(checks.lease_id(lease), checks.proof(**shown, authority=basis.authority), new_ttl))
 
 
 def _release(
-    _settings: Settings,
-    _engine: str,
+    basis: Basis,
     lease: object,
     status: object,
     error: object,
     token: object = None,
     session: object = None,
     admin: object = None,
-    authority: calls.Authority | None = None,
 ) -> Order:
-    proof = checks.proof(token, session, admin, authority)
+    proof = checks.proof(token, session, admin, basis.authority)
     if keys.is_plan_id(lease):
         checks.status(status)
         checks.error_text(error)
@@ -95,16 +103,16 @@ def _release(
     return Order(c.Release(checks.lease_id(lease), proof, checks.status(status), checks.error_text(error)))
 
 
-def _update(_settings: Settings, _engine: str, lease: object, context: object, merge: object, **shown: Any) -> Order:
+def _update(basis: Basis, lease: object, context: object, merge: object, **shown: Any) -> Order:
     written = checks.context_text(context)
     if written is None:
         raise InvalidInput("context", "must be JSON, not nothing; {} empties it")
-    return Order(c.Update(checks.lease_id(lease), checks.proof(**shown), written, checks.flag(merge, "merge")))
+    proof = checks.proof(**shown, authority=basis.authority)
+    return Order(c.Update(checks.lease_id(lease), proof, written, checks.flag(merge, "merge")))
 
 
 def _cancel(
-    settings: Settings,
-    _engine: str,
+    basis: Basis,
     request_id: object,
     holder: object,
     session: object,
@@ -112,28 +120,18 @@ def _cancel(
     *,
     token: object = None,
     admin: object = None,
-    authority: calls.Authority | None = None,
 ) -> Order:
     session_id = None if session is None else checks.credential(session)[0]
-    principal = None if authority is None else authority.principal
+    principal = None if basis.authority is None else basis.authority.principal
     name = checks.text(holder, "holder", 256)
-    actor = keys.actor(checks.space(space), name, session_id, principal or settings.user)
+    actor = keys.actor(checks.space(space), name, session_id, principal or basis.settings.user)
     asked = checks.text(request_id, "request_id", 128)
-    proof = checks.proof(token, session, admin, authority)
+    proof = checks.proof(token, session, admin, basis.authority)
     request = keys.request(actor, asked, name, principal)
     return Order(c.Cancel(request, actor=actor, proof=proof, is_from_requester=proof.token == asked))
 
 
-def _start_session(
-    settings: Settings,
-    _engine: str,
-    holder: object,
-    ttl: object,
-    name: object,
-    session: object,
-    space: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _start_session(basis: Basis, holder: object, ttl: object, name: object, session: object, space: object) -> Order:
     """Make the command that starts a session, with a new id and secret unless the caller gave them."""
     chosen = f"s{os.urandom(8).hex()}.{draw()}" if session is None else session
     id_, secret = checks.credential(chosen)
@@ -144,35 +142,20 @@ def _start_session(
         id_,
         checks.text(holder, "holder", 256),
         keys.secret_hash(secret),
-        checks.ttl(ttl, settings),
+        checks.ttl(ttl, basis.settings),
         checks.optional_text(name, "name", 256),
-        authority,
+        basis.authority,
     )
     return Order(command, f"{id_}.{secret}")
 
 
-def _renew_session(
-    _settings: Settings,
-    _engine: str,
-    session: object,
-    space: object,
-    admin: object,
-    authority: calls.Authority | None = None,
-) -> Order:
-    id_, proof = _session(session, admin, authority)
+def _renew_session(basis: Basis, session: object, space: object, admin: object) -> Order:
+    id_, proof = _session(session, admin, basis.authority)
     return Order(c.RenewSession(keys.actor(checks.space(space), "", id_), proof))
 
 
-def _end_session(
-    _settings: Settings,
-    _engine: str,
-    session: object,
-    space: object,
-    admin: object,
-    reason: object = None,
-    authority: calls.Authority | None = None,
-) -> Order:
-    id_, proof = _session(session, admin, authority)
+def _end_session(basis: Basis, session: object, space: object, admin: object, reason: object = None) -> Order:
+    id_, proof = _session(session, admin, basis.authority)
     why = checks.optional_text(reason, "reason", 1024)
     return Order(c.EndSession(keys.actor(checks.space(space), "", id_), id_, proof, why))
 
@@ -184,20 +167,12 @@ def _session(session: object, admin: object, authority: calls.Authority | None) 
     return checks.session_id(session), checks.proof(admin=admin, authority=authority)
 
 
-def _force_release(
-    settings: Settings,
-    _engine: str,
-    target: object,
-    by: object,
-    reason: object,
-    space: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _force_release(basis: Basis, target: object, by: object, reason: object, space: object) -> Order:
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
     if keys.is_lease_id(target):
-        return Order(c.Force(admin, why, lease=checks.lease_id(target), authority=authority))
-    resource, node = _own_node(settings, target, space)
-    return Order(c.Force(admin, why, node=node, resource=resource, authority=authority))
+        return Order(c.Force(admin, why, lease=checks.lease_id(target), authority=basis.authority))
+    resource, node = _own_node(basis.settings, target, space)
+    return Order(c.Force(admin, why, node=node, resource=resource, authority=basis.authority))
 
 
 def _own_node(settings: Settings, target: object, space: object) -> tuple[str, str]:
@@ -205,114 +180,67 @@ def _own_node(settings: Settings, target: object, space: object) -> tuple[str, s
     return resource, names.claims(checks.space(space), resource, EXCLUSIVE, settings.hierarchical)[0].node
 
 
-def _steal(
-    settings: Settings,
-    engine: str,
-    by: object,
-    reason: object,
-    authority: calls.Authority | None = None,
-    **asked: object,
-) -> Order:
+def _steal(basis: Basis, by: object, reason: object, **asked: object) -> Order:
     """Make the command of a steal: an acquire with an admin's name and reason."""
     why = checks.text(reason, "reason", 1024)
     token = draw()
-    command = checks.acquire({**asked, "reason": why}, settings, token, engine, authority=authority)
-    return Order(c.Steal(checks.text(by, "by", 256), why, command, authority), token)
+    command = checks.acquire({**asked, "reason": why}, basis.settings, token, basis.engine, authority=basis.authority)
+    return Order(c.Steal(checks.text(by, "by", 256), why, command, basis.authority), token)
 
 
-def _clear(
-    settings: Settings,
-    _engine: str,
-    resource: object,
-    by: object,
-    reason: object,
-    space: object,
-    authority: calls.Authority | None = None,
-) -> Order:
-    name, node = _own_node(settings, resource, space)
+def _clear(basis: Basis, resource: object, by: object, reason: object, space: object) -> Order:
+    name, node = _own_node(basis.settings, resource, space)
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
-    return Order(c.Clear(admin, why, checks.space(space), name, node, authority))
+    return Order(c.Clear(admin, why, checks.space(space), name, node, basis.authority))
 
 
-def _plan(settings: Settings, engine: str, authority: calls.Authority | None = None, **asked: object) -> Order:
+def _plan(basis: Basis, **asked: object) -> Order:
     """Make the command that announces a plan: each of its resources is an option of an acquire."""
     if any(name.startswith("pool://") for name in checks.resource_names(asked["resources"])):
         raise InvalidInput("resources", "a pool cannot be planned: which member is free shows at acquire")
     token = draw()
-    return Order(c.Announce(checks.acquire({**asked, "any_of": True}, settings, token, engine, None, authority)), token)
+    wanted = {**asked, "any_of": True}
+    return Order(c.Announce(checks.acquire(wanted, basis.settings, token, basis.engine, None, basis.authority)), token)
 
 
-def _report_trespass(
-    _settings: Settings,
-    _engine: str,
-    lease: object,
-    paths: object,
-    by: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _report_trespass(basis: Basis, lease: object, paths: object, by: object) -> Order:
     try:
         names_ = tuple(checks.resource_names(paths))
     except InvalidInput as error:
         raise InvalidInput("paths", error.message) from None
-    return Order(c.ReportTrespass(checks.lease_id(lease), names_, checks.text(by, "by", 256), authority))
+    return Order(c.ReportTrespass(checks.lease_id(lease), names_, checks.text(by, "by", 256), basis.authority))
 
 
-def _extend(
-    settings: Settings,
-    _engine: str,
-    lease: object,
-    ttl: object,
-    by: object,
-    reason: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _extend(basis: Basis, lease: object, ttl: object, by: object, reason: object) -> Order:
     admin, why = checks.text(by, "by", 256), checks.text(reason, "reason", 1024)
-    return Order(c.Extend(admin, why, checks.lease_id(lease), checks.ttl(ttl, settings), authority))
+    return Order(c.Extend(admin, why, checks.lease_id(lease), checks.ttl(ttl, basis.settings), basis.authority))
 
 
-def _note(
-    _settings: Settings,
-    _engine: str,
-    resource: object,
-    text: object,
-    by: object,
-    space: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _note(basis: Basis, resource: object, text: object, by: object, space: object) -> Order:
     about, told = checks.resource(resource), checks.optional_text(text, "text", 1024)
-    return Order(c.AddNote(checks.text(by, "by", 256), checks.space(space), about, told, authority))
+    return Order(c.AddNote(checks.text(by, "by", 256), checks.space(space), about, told, basis.authority))
 
 
-def _declare_pool(
-    _settings: Settings,
-    _engine: str,
-    resource: object,
-    members: object,
-    by: object,
-    space: object,
-    authority: calls.Authority | None = None,
-) -> Order:
+def _declare_pool(basis: Basis, resource: object, members: object, by: object, space: object) -> Order:
     from leasehold.requests import pool_checks  # noqa: PLC0415 (rare)
 
     name, where = pool_checks.pool_name(resource), checks.space(space)
     node = names.claims(where, name, EXCLUSIVE)[0].node
     told = pool_checks.members(members, name)
-    return Order(c.DeclarePool(checks.text(by, "by", 256), where, name, node, told, authority))
+    return Order(c.DeclarePool(checks.text(by, "by", 256), where, name, node, told, basis.authority))
 
 
-def _rotate_key(_settings: Settings, _engine: str, key: object, overlap: object, **why: Any) -> Order:
+def _rotate_key(basis: Basis, key: object, overlap: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
     id_, secret = os.urandom(8).hex(), draw()
     command = c.RotateKey(
-        key_checks.key_id(key), id_, keys.secret_hash(secret), key_checks.overlap(overlap), *_why(**why)
+        key_checks.key_id(key), id_, keys.secret_hash(secret), key_checks.overlap(overlap), *_why(basis, **why)
     )
     return Order(command, f"lh_{id_}_{secret}")
 
 
-def _create_key(
-    _settings: Settings, _engine: str, role: object, space: object, name: object, prefixes: object, **why: Any
-) -> Order:
+def _create_key(basis: Basis, role: object, space: object, name: object, prefixes: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
     id_, secret = os.urandom(8).hex(), draw()
@@ -323,22 +251,22 @@ def _create_key(
         checks.text(name, "name", 256),
         key_checks.prefixes(prefixes),
         keys.secret_hash(secret),
-        *_why(**why),
+        *_why(basis, **why),
     )
     return Order(command, f"lh_{id_}_{secret}")
 
 
-def _revoke_key(_settings: Settings, _engine: str, key: object, **why: Any) -> Order:
+def _revoke_key(basis: Basis, key: object, **why: Any) -> Order:
     from leasehold.requests import key_checks  # noqa: PLC0415 (rare)
 
-    return Order(c.RevokeKey(key_checks.key_id(key), *_why(**why)))
+    return Order(c.RevokeKey(key_checks.key_id(key), *_why(basis, **why)))
 
 
 def _why(
-    by: object = None, reason: object = None, authority: calls.Authority | None = None
+    basis: Basis, by: object = None, reason: object = None
 ) -> tuple[str | None, str | None, calls.Authority | None]:
     """Check who does it and why; the key that it is done by is known."""
-    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024), authority
+    return checks.optional_text(by, "by", 256), checks.optional_text(reason, "reason", 1024), basis.authority
 
 
 _ORDERS: dict[str, Callable[..., Order]] = {
@@ -361,15 +289,6 @@ _ORDERS: dict[str, Callable[..., Order]] = {
     "rotate_key": _rotate_key,
     "revoke_key": _revoke_key,
 }
-
-_OF_PRINCIPALS = frozenset(
-    (
-        *("renew", "release", "update", "cancel", "start_session", "renew_session", "end_session"),
-        *("force_release", "steal", "clear", "report_trespass", "extend", "note", "plan", "declare_pool"),
-        *("create_key", "rotate_key", "revoke_key"),
-    )
-)
-"""Verbs, besides acquire, to which it matters which principal asks."""
 
 _drawn: list[str] = []
 os.register_at_fork(after_in_child=_drawn.clear)  # two processes must never hand out the same secrets
