@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any, TypeAlias
 
     from leasehold.domain.commands import Command
     from leasehold.domain.outcomes import Outcome
@@ -32,20 +32,7 @@ if TYPE_CHECKING:
     from leasehold.requests.checks import Settings
     from leasehold.stores.protocol import Store
 
-    class Driver(Protocol):
-        """Submits commands to an engine and waits for the answers."""
-
-        def ask(self, command: Command, token: str = "") -> Outcome:
-            """Return the answer to this command."""
-
-        def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
-            """Submit without waiting; `done` is called with the answer."""
-
-        def close(self) -> None:
-            """Answer every request and stop."""
-
-        def dismiss(self) -> None:
-            """Stop without waiting: the locks were garbage-collected before they were closed."""
+    Driver: TypeAlias = "CallerDriver | ThreadDriver"
 
 
 def finished(outcome: Outcome, secret: str, store: Store) -> Outcome:
