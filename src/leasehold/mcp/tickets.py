@@ -96,7 +96,11 @@ class TicketedWaits:
     async def wait(
         self, party: Party, asked: dict[str, Any], ticket: str | None, seconds: float, report: Report
     ) -> tuple[str, Any, Claims]:
-        """Return the ticket, the answer or None, and the claims on a grant."""
+        """Wait for an acquire for some seconds: begin it, or go on with the one of this caller's `ticket`.
+
+        Return the ticket, the answer, and the claims of all calls on a grant. Without an answer in time (None), the
+        acquire keeps its place in the queue for a while, for the next call with the ticket.
+        """
         ticket = ticket or f"t{os.urandom(16).hex()}"
         key = (party.id, asked["holder"], ticket)
         wait = self._open.get(key)

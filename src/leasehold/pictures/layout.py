@@ -103,7 +103,11 @@ def _columns(nodes: Iterable[str], joins: Sequence[Join]) -> dict[str, int]:
 
 
 def _place(start: str, before: dict[str, list[str]], found: dict[str, int]) -> None:
-    """Place depth first, with an explicit stack: a chain of waiters may exceed Python's recursion limit."""
+    """Add the column of `start`, and of all nodes to its left, to `found`: one more than the last column `before` it.
+
+    `before` has the nodes that wait for each one; those of a cycle do not count. Depth first, with an explicit stack: a
+    chain of waiters may exceed Python's recursion limit.
+    """
     stack, open_ = [start], set[str]()
     while stack:
         id_ = stack[-1]

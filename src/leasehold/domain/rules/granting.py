@@ -161,7 +161,7 @@ def _slots_at(claim: Claim, ask: LeaseRequest) -> int:
 
 
 def _note_grant(draft: Draft, home: Hold, ask: LeaseRequest, told: dict[str, object] | None) -> None:
-    """Note the lease at its actor, drop the actor's intent, and record the event."""
+    """Note the lease at its actor, drop the actor's intent, and record the event, with what `told` adds or replaces."""
     draft.put(home.actor, Ref(home.id))
     draft.discard(home.actor, WISH)
     detail: dict[str, object] = {
