@@ -197,7 +197,8 @@ class EtcdTransaction(NetworkTransaction):
         try:
             if self._replica.is_blank:
                 yield None
-            if changes or events or fence != self.fence:
+            self._fix_time()
+            if changes or events or fence != self._replica.meta.fence:
                 yield from self._write(changes, events, fence, after or {})
             else:
                 yield from self.confirming()
