@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leasehold.locks.holding.aio import AsyncLock, AsyncTerm
     from leasehold.locks.holding.held import AcquireOptions, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
-    from leasehold.locks.planning import PlanTerms
+    from leasehold.locks.planning import PlanOptions
     from leasehold.requests.calls import Call, LossSource
 
     A = ParamSpec("A")
@@ -139,12 +139,18 @@ class AsyncLocks(CallDefaults):
             ttl: Duration,
             firm: Literal[False] = False,
             wait: Wait = True,
-            **terms: Unpack[PlanTerms],
+            **terms: Unpack[PlanOptions],
         ) -> Planned | Refused: ...
 
         @overload
         async def plan(
-            self, resources: Names, *, ttl: Duration, firm: Literal[True], wait: Wait = True, **terms: Unpack[PlanTerms]
+            self,
+            resources: Names,
+            *,
+            ttl: Duration,
+            firm: Literal[True],
+            wait: Wait = True,
+            **terms: Unpack[PlanOptions],
         ) -> Acquired: ...
 
         async def plan(self, resources: Names, **terms: Any) -> Planned | Acquired:

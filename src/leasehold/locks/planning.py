@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from leasehold.locks.arguments import Duration, Names, Wait
     from leasehold.requests.calls import Answers, Call
 
-    class PlanTerms(TypedDict, total=False):
+    class PlanOptions(TypedDict, total=False):
         """The other arguments of a plan."""
 
         name: str | None
@@ -59,7 +59,7 @@ class Planning:
         ttl: Duration,
         firm: Literal[False] = False,
         wait: Wait = True,
-        **terms: Unpack[PlanTerms],
+        **terms: Unpack[PlanOptions],
     ) -> Planned | Refused: ...
 
     @overload
@@ -70,7 +70,7 @@ class Planning:
         ttl: Duration,
         firm: Literal[True],
         wait: Wait = True,
-        **terms: Unpack[PlanTerms],
+        **terms: Unpack[PlanOptions],
     ) -> Acquired: ...
 
     def plan(  # noqa: F811 (its overloads)

@@ -38,7 +38,7 @@ class Order:
 
 
 class Basis:
-    """What a call is checked against, besides its arguments."""
+    """The settings, engine and principal against which the arguments of a call are checked."""
 
     __slots__ = ("authority", "engine", "settings")
 

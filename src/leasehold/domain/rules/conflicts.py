@@ -1,4 +1,4 @@
-"""What stands in the way of a request: holds and waiters on one node, by their modes and, for patterns, by name.
+"""Holds and waiters that stand in the way of a request on one node: by their modes and, for patterns, by name.
 
 A pattern's intention lies on the directory of all its matches, with the intentions of everything else below it. Whether
 two of them meet there depends on the resources of both, which stand in the homes of their leases and waits. Pure.
