@@ -20,37 +20,11 @@ a promise, the tests of that promise are skipped with that reason; everything el
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 import pytest
 
-TOPICS = (
-    "names",
-    "overlap",
-    "patterns",
-    "pools",
-    "plans",
-    "modes",
-    "several",
-    "choices",
-    "ttl",
-    "waiting",
-    "order",
-    "refusals",
-    "retries",
-    "cancelling",
-    "reentrant",
-    "leases",
-    "entitled",
-    "sessions",
-    "admin",
-    "unclean",
-    "deadlocks",
-    "intents",
-    "graphs",
-    "fences",
-    "history",
-    "bounds",
-    "asking",
-)
+TOPICS = tuple(module.name for module in iter_modules(__path__))
 """The files of this package."""
 
 pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in TOPICS))
