@@ -36,14 +36,15 @@ def test_a_stuck_waiter_for_one_member_leaves_the_other_as_a_way_out() -> None:
     assert line.wait(DAN, "pool://p/1-2") == "Queued"
 
 
-def test_members_that_one_holds_oneself_are_no_way_out() -> None:
+@pytest.mark.parametrize("priority", [0, 1])
+def test_members_that_one_holds_oneself_are_no_way_out(priority: int) -> None:
     line = Line()
     line.take(ANN, "pool://p/1")
     line.take(BOB, "pool://p/2")
     assert line.wait(CAT, "pool://p/1") == "Queued"
     line.take(ANN, "alpha")
     assert line.wait(BOB, "alpha") == "Queued"
-    assert line.wait(ANN, "pool://p/1-2") == "Deadlock"
+    assert line.wait(ANN, "pool://p/1-2", priority) == "Deadlock"
 
 
 def test_a_later_request_of_higher_priority_is_seen_by_those_whom_it_overtakes() -> None:

@@ -297,6 +297,13 @@ SERVING = (
         suite("plans_end_with"),
     ),
     Mutant(
+        "an agent's own lease is an overlap of its plan in later lists",
+        "domain/rules/plans.py",
+        "    if hold.id in plan.mine or (",
+        "    if (",
+        suite("plans_show_no_lease"),
+    ),
+    Mutant(
         "a member of a pool is given to a second holder",
         "domain/rules/pools.py",
         "    taken = {_member(hold) for hold in holds if hold.expires_at > draft.now}\n",
