@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files; the others keep their order."""
     items.sort(key=lambda item: selection.rank(item.path))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no later search for garbage looks through it."""
+    gc.freeze()
 
 
 @pytest.fixture

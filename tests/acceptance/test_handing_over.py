@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,10 @@ import leasehold
 from leasehold.domain.leases import Inspection
 from leasehold.domain.outcomes import Granted
 from leasehold.stores.sqlite import SqliteStore
+from leasehold.testing.conformance.asking import until
 from leasehold.testing.processes import ProcessLocks, in_a_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from leasehold.locks.sync import Locks
@@ -39,13 +38,6 @@ def dying(url: str, holder: str) -> Locks:
 
     SqliteStore.wake = die  # type: ignore[assignment, method-assign]
     return leasehold.connect(url, holder=holder)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"after {PATIENCE:.0f} s still not so: {what}"
-        time.sleep(0.005)
 
 
 def take(locks: Locks, wait: float = 0) -> Granted:

@@ -45,6 +45,7 @@ LONG = (
     "tests/server/test_conformance.py",
     "tests/stores/sqlite/test_conformance.py",
     "tests/guard/effects/test_effects.py",
+    "tests/guard/effects/test_between_steps.py",
     "tests/guard/test_git_hooks.py",
     "tests/domain/test_waitgraph.py",
     "tests/guard/test_install.py",

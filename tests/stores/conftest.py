@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import FakeClock
 from tests.stores.sqlite.journals import shorten, staying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from leasehold.stores.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -24,6 +23,21 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(str(path))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(store: SqliteStore, path: Path) -> Iterator[SqliteStore]:
+    """A store of another process on the same database."""
+    other = SqliteStore(str(path))
+    yield other
+    other.close()
 
 
 @pytest.fixture

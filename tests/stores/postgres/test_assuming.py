@@ -19,24 +19,15 @@ from leasehold.stores.postgres import PostgresStore, round_trip, transaction
 from leasehold.stores.postgres.cache import PostgresCache
 from leasehold.testing.conformance.asking import until
 from tests.kit import samples
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 A, B, C = (keys.node("default", name) for name in "abc")
 HOUR = 3600 * SECOND
+pytestmark = pytest.mark.usefixtures("soon_alone")
 EVENT = Event("granted", 1, "default", (), "h", None, None, 0, {})
-
-
-@pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(postgres, "PRACTICE", 2)
-    monkeypatch.setattr(postgres, "ALONE", 2)
-    monkeypatch.setattr(postgres, "FRESH", 1e9)  # whatever else this machine is busy with
-    monkeypatch.setattr(transaction, "LAG", HOUR)
-    with schema() as url:
-        yield url
 
 
 @pytest.fixture

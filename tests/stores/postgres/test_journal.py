@@ -23,24 +23,15 @@ from leasehold.stores import postgres
 from leasehold.stores.postgres import PostgresStore, journal, transaction
 from leasehold.stores.postgres.failover import EPOCH
 from leasehold.testing.conformance.asking import take, until
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 A, B, C, D = (keys.node("default", name) for name in "abcd")
 HOUR = 3600 * SECOND
+pytestmark = pytest.mark.usefixtures("soon_alone")
 EVENT = Event("granted", 1, "default", (), "h", None, None, 0, {})
-
-
-@pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(postgres, "PRACTICE", 2)
-    monkeypatch.setattr(postgres, "ALONE", 2)
-    monkeypatch.setattr(postgres, "FRESH", 1e9)  # whatever else this machine is busy with
-    monkeypatch.setattr(transaction, "LAG", HOUR)
-    with schema() as url:
-        yield url
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ import pytest
 from leasehold.domain import keys
 from leasehold.domain.entries import Put, Ref
 from leasehold.domain.events import Event
-from leasehold.domain.timestamps import SECOND
 from leasehold.errors import Conflict, OutcomeUnknown, StoreError
-from leasehold.stores import HistoryQuery, postgres
-from leasehold.stores.postgres import PostgresStore, transaction
+from leasehold.stores import HistoryQuery
+from leasehold.stores.postgres import PostgresStore
 from leasehold.testing.conformance.asking import until
-from tests.kit.postgres import schema, server
+from tests.kit.postgres import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +24,10 @@ A, B = (keys.node("default", name) for name in "ab")
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
-    monkeypatch.setattr(postgres, "PRACTICE", 2)
-    monkeypatch.setattr(postgres, "ALONE", 2)
-    monkeypatch.setattr(postgres, "FRESH", 1e9)  # whatever else this machine is busy with
-    monkeypatch.setattr(transaction, "LAG", 3600 * SECOND)
-    with schema() as url:
-        store = PostgresStore(url)
-        yield store
-        store.close()
+def store(soon_alone: None, url: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(url)
+    yield store
+    store.close()
 
 
 def _put(store: PostgresStore, id_: str) -> None:

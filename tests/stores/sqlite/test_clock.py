@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from leasehold.stores.sqlite.clock import Clock
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "locks.db")
-
-
 def now(store: SqliteStore) -> int:
     transaction = store.begin()
     transaction.close()
@@ -40,9 +35,9 @@ def now(store: SqliteStore) -> int:
     return transaction.now
 
 
-def test_it_starts_with_the_wall_clock(path: str) -> None:
+def test_it_starts_with_the_wall_clock(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     assert now(store) == clock.wall()
     clock.pass_time(7 * SECOND)
     assert now(store) == clock.wall()
@@ -50,9 +45,9 @@ def test_it_starts_with_the_wall_clock(path: str) -> None:
 
 
 @pytest.mark.parametrize("step", [-400 * 24 * 60 * MINUTE, -MINUTE, MINUTE, 400 * 24 * 60 * MINUTE])
-def test_a_step_of_the_wall_clock_has_no_effect(path: str, step: int) -> None:
+def test_a_step_of_the_wall_clock_has_no_effect(path: Path, step: int) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     before = now(store)
     clock.step_wall(step)
     clock.pass_time(SECOND)
@@ -61,18 +56,18 @@ def test_a_step_of_the_wall_clock_has_no_effect(path: str, step: int) -> None:
     store.close()
     clock.step_wall(step)
     clock.pass_time(SECOND)
-    reopened = SqliteStore(path, clock=clock)
+    reopened = SqliteStore(str(path), clock=clock)
     assert now(reopened) == before + 2 * SECOND
     reopened.close()
 
 
-def test_it_never_runs_backwards_not_even_with_a_clock_that_does(path: str) -> None:
+def test_it_never_runs_backwards_not_even_with_a_clock_that_does(path: Path) -> None:
     class Backwards(FakeClock):
         def elapsed(self) -> int:
             return self.wall()
 
     clock = Backwards()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     clock.pass_time(MINUTE)
     committed = commit(store, Put("na", Ref("x")))
     clock.step_wall(-10 * MINUTE)
@@ -82,15 +77,15 @@ def test_it_never_runs_backwards_not_even_with_a_clock_that_does(path: str) -> N
     clock.step_wall(-20 * MINUTE)
     assert now(store) == told > committed
     store.close()
-    reopened = SqliteStore(path, clock=clock)
+    reopened = SqliteStore(str(path), clock=clock)
     assert now(reopened) == committed
     reopened.close()
 
 
 @pytest.mark.parametrize("down", [-300 * MINUTE, 10 * SECOND, 300 * MINUTE])
-def test_after_a_reboot_survivors_get_a_full_ttl(path: str, down: int) -> None:
+def test_after_a_reboot_survivors_get_a_full_ttl(path: Path, down: int) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     started = now(store)
     terms = ask("a", "b", ttl=30 * MINUTE)
     home = hold(1, "a", "b", now=started, of=terms)
@@ -99,7 +94,7 @@ def test_after_a_reboot_survivors_get_a_full_ttl(path: str, down: int) -> None:
     last = commit(store, Put(node("a"), home), Put(node("b"), elsewhere), Put(home.actor, Ref(home.id)))
     store.close()
     clock.reboot(after=down)
-    revived = SqliteStore(path, clock=clock)
+    revived = SqliteStore(str(path), clock=clock)
     assert now(revived) == max(clock.wall(), last)
     ends = now(revived) + 30 * MINUTE
     assert entries(revived, node("a")) == {home.id: home._replace(expires_at=ends)}
@@ -107,19 +102,19 @@ def test_after_a_reboot_survivors_get_a_full_ttl(path: str, down: int) -> None:
     assert entries(revived, home.actor) == {home.id: Ref(home.id)}
     revived.close()
     clock.pass_time(MINUTE)
-    again = SqliteStore(path, clock=clock)  # the same boot: nothing is renewed a second time
+    again = SqliteStore(str(path), clock=clock)  # the same boot: nothing is renewed a second time
     assert entries(again, node("a")) == {home.id: home._replace(expires_at=ends)}
     again.close()
 
 
-def test_what_is_due_is_known_after_a_reboot(path: str) -> None:
+def test_what_is_due_is_known_after_a_reboot(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     home = hold(1, "a", now=now(store))
     commit(store, Put(node("a"), home))
     store.close()
     clock.reboot(after=300 * MINUTE)
-    revived = SqliteStore(path, clock=clock)
+    revived = SqliteStore(str(path), clock=clock)
     transaction = revived.begin()
     assert transaction.due(10) == []
     transaction.close()
@@ -130,9 +125,9 @@ def test_what_is_due_is_known_after_a_reboot(path: str) -> None:
     revived.close()
 
 
-def test_waits_end_with_the_machine(path: str) -> None:
+def test_waits_end_with_the_machine(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     gone = waiter(5, "a")
     commit(
         store,
@@ -145,21 +140,21 @@ def test_waits_end_with_the_machine(path: str) -> None:
     )
     store.close()
     clock.reboot(after=SECOND)
-    revived = SqliteStore(path, clock=clock)
+    revived = SqliteStore(str(path), clock=clock)
     assert entries(revived, node("a"), node("b"), gone.actor, "qa", "ea") == {}
     revived.close()
 
 
-def test_more_entries_than_fit_into_one_piece(path: str) -> None:
+def test_more_entries_than_fit_into_one_piece(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     names = [str(number) for number in range(2_500)]
     started = now(store)
     homes = [hold(number, name, now=started) for number, name in enumerate(names, 1)]
     commit(store, *(Put(node(name), home) for name, home in zip(names, homes, strict=True)))
     store.close()
     clock.reboot(after=MINUTE)
-    revived = SqliteStore(path, clock=clock)
+    revived = SqliteStore(str(path), clock=clock)
     ends = now(revived) + 30 * MINUTE
     assert {each.expires_at for _, record in revived.scan("n") for each in record.holds.values()} == {ends}
     assert sum(1 for _ in revived.scan("n")) == 2_500
@@ -227,9 +222,9 @@ def test_ends_and_requests_are_kept_as_long_again() -> None:
     assert after_reboot(request._replace(became="timeout"), LAST, NOW, {}) is not None
 
 
-def test_a_session_and_its_leases_in_the_store(path: str) -> None:
+def test_a_session_and_its_leases_in_the_store(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     started = now(store)
     terms = ask("a", session="s1")
     leased = hold(1, "a", now=started, of=terms)
@@ -237,7 +232,7 @@ def test_a_session_and_its_leases_in_the_store(path: str) -> None:
     commit(store, Put(node("a"), leased), Put(leased.actor, session), Put(leased.actor, Ref(leased.id)))
     store.close()
     clock.reboot(after=MINUTE)
-    revived_store = SqliteStore(path, clock=clock)
+    revived_store = SqliteStore(str(path), clock=clock)
     ends = now(revived_store) + 5 * MINUTE
     assert entries(revived_store, node("a"))[leased.id] == leased._replace(expires_at=ends)
     assert entries(revived_store, leased.actor)["session"] == session._replace(expires_us=ends)

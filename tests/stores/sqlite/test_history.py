@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,24 +13,13 @@ from leasehold.stores.sqlite import SqliteStore, pruning
 from tests.kit.samples import MINUTE, SPACE, FakeClock, commit, event, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    import pytest
 
     from leasehold.domain.events import Event
 
 DAY = 24 * 60 * MINUTE
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "locks.db")
-
-
-@pytest.fixture
-def store(path: str) -> Iterator[SqliteStore]:
-    store = SqliteStore(path)
-    yield store
-    store.close()
 
 
 def told(store: SqliteStore, **wanted: object) -> list[int]:
@@ -92,10 +80,10 @@ def test_any_resource_is_found_exactly(store: SqliteStore, resources: list[str],
         assert bool(found and found[0].seq == latest.seq) == (each in resources)
 
 
-def test_history_is_there_after_a_restart(store: SqliteStore, path: str) -> None:
+def test_history_is_there_after_a_restart(store: SqliteStore, path: Path) -> None:
     commit(store, events=(event(at=1),))
     store.close()
-    reopened = SqliteStore(path)
+    reopened = SqliteStore(str(path))
     commit(reopened, events=(event(at=2),))
     assert told(reopened) == [2, 1]
     reopened.close()
@@ -105,30 +93,30 @@ def many(start: int, count: int) -> tuple[Event, ...]:
     return tuple(event(at=start + number) for number in range(count))
 
 
-def backlog(path: str, clock: FakeClock, count: int) -> None:
+def backlog(path: Path, clock: FakeClock, count: int) -> None:
     """So many events, written while all of them were to be kept."""
-    store = SqliteStore(path, clock=clock)
+    store = SqliteStore(str(path), clock=clock)
     commit(store, events=many(clock.wall(), count))
     store.close()
 
 
-def test_only_so_many_rows_are_kept(path: str) -> None:
+def test_only_so_many_rows_are_kept(path: Path) -> None:
     clock = FakeClock()
     backlog(path, clock, 2_345)
-    store = SqliteStore(path, clock=clock, retention_rows=100)
+    store = SqliteStore(str(path), clock=clock, retention_rows=100)
     assert [store.prune() for _ in range(4)] == [1_000, 1_000, 245, 0]
     found = store.history(HistoryQuery(limit=1_000))
     assert [each.seq for each in found] == list(range(2_345, 2_245, -1))
     store.close()
 
 
-def test_writing_trims_the_history(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_trims_the_history(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One-shot processes never collect, and a history that nobody trims would fill the disk."""
     monkeypatch.setattr(pruning, "STEP", 100)
     monkeypatch.setattr(sqlite, "TRIM_EVERY", 50)
     clock = FakeClock()
     backlog(path, clock, 500)
-    store = SqliteStore(path, clock=clock, retention_rows=100)
+    store = SqliteStore(str(path), clock=clock, retention_rows=100)
     lengths = [500]
     for _ in range(500):
         commit(store, events=many(clock.wall(), 1))
@@ -138,18 +126,18 @@ def test_writing_trims_the_history(path: str, monkeypatch: pytest.MonkeyPatch) -
     store.close()
 
 
-def test_a_large_batch_does_not_outrun_the_trimming(path: str) -> None:
+def test_a_large_batch_does_not_outrun_the_trimming(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock, retention_rows=100)
+    store = SqliteStore(str(path), clock=clock, retention_rows=100)
     for _ in range(5):
         commit(store, events=many(clock.wall(), 3_000))
     assert len(store.history(HistoryQuery(limit=100_000))) == 100
     store.close()
 
 
-def test_only_so_many_days_are_kept_and_numbers_are_not_used_again(path: str) -> None:
+def test_only_so_many_days_are_kept_and_numbers_are_not_used_again(path: Path) -> None:
     clock = FakeClock()
-    store = SqliteStore(path, clock=clock, retention_days=30)
+    store = SqliteStore(str(path), clock=clock, retention_days=30)
     commit(store, events=many(clock.wall(), 10))
     clock.pass_time(20 * DAY)
     assert store.prune() == 0
@@ -165,8 +153,8 @@ def test_only_so_many_days_are_kept_and_numbers_are_not_used_again(path: str) ->
     store.close()
 
 
-def test_pruning_nothing_writes_nothing(path: str) -> None:
-    store, other = SqliteStore(path), SqliteStore(path)
+def test_pruning_nothing_writes_nothing(path: Path) -> None:
+    store, other = SqliteStore(str(path)), SqliteStore(str(path))
     commit(store, events=(event(at=store.read([])[0]),))
     other.hint()
     assert store.prune() == 0

@@ -39,13 +39,6 @@ def spawn(path: Path) -> Iterator[Callable[[], Child]]:
         child.close()
 
 
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(str(path))
-    yield store
-    store.close()
-
-
 def test_another_process_sees_what_was_committed(store: SqliteStore, spawn: Callable[[], Child]) -> None:
     child = spawn()
     assert child.ask("has na x") == "no"

@@ -15,20 +15,7 @@ from leasehold.stores.sqlite import SqliteStore
 from tests.kit.samples import commit, event, hold, node, seen, waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "locks.db")
-
-
-@pytest.fixture
-def store(path: str) -> Iterator[SqliteStore]:
-    store = SqliteStore(path)
-    yield store
-    store.close()
 
 
 def test_reading_returns_the_time_and_committed_records(store: SqliteStore) -> None:
@@ -96,7 +83,7 @@ def test_a_scan_that_is_left_early_gives_its_connection_back(store: SqliteStore)
         connection.execute("SELECT 1")
 
 
-def test_a_read_is_as_of_one_moment_while_others_write(store: SqliteStore, path: str) -> None:
+def test_a_read_is_as_of_one_moment_while_others_write(store: SqliteStore, path: Path) -> None:
     """Two entries that are always changed together are never seen apart."""
     keys = ["na", "nb", "nc"]
     commit(store, *(Put(key, Ref("0")) for key in keys))
@@ -113,7 +100,7 @@ def test_a_read_is_as_of_one_moment_while_others_write(store: SqliteStore, path:
     threads = [threading.Thread(target=look) for _ in range(2)]
     for thread in threads:
         thread.start()
-    writer = SqliteStore(path)
+    writer = SqliteStore(str(path))
     for number in range(100):
         changes = [(Put(key, Ref(str(number + 1))), Drop(key, str(number))) for key in keys]
         commit(writer if number % 2 else store, *(change for pair in changes for change in pair))

@@ -25,38 +25,19 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import Store, Transaction
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "locks.db")
-
-
-@pytest.fixture
-def store(path: str) -> Iterator[SqliteStore]:
-    store = SqliteStore(path)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def other(store: SqliteStore, path: str) -> Iterator[SqliteStore]:
-    other = SqliteStore(path)
-    yield other
-    other.close()
-
-
 def test_it_is_a_store(store: SqliteStore) -> None:
     as_store: Store = store
     as_transaction: Transaction = as_store.begin()
     as_transaction.close()
 
 
-def test_what_is_committed_is_there_and_in_the_next_process_too(store: SqliteStore, path: str) -> None:
+def test_what_is_committed_is_there_and_in_the_next_process_too(store: SqliteStore, path: Path) -> None:
     mine, next_in_line = hold(1, "a", now=5), waiter(2, "a")
     commit(store, Put(node("a"), next_in_line), Put(node("a"), mine), Put(mine.actor, Ref(mine.id)))
     expected = {mine.id: mine, next_in_line.id: next_in_line}
     assert entries(store, node("a")) == expected
     store.close()
-    reopened = SqliteStore(path)
+    reopened = SqliteStore(str(path))
     assert entries(reopened, node("a")) == expected
     assert entries(reopened, mine.actor) == {mine.id: Ref(mine.id)}
     reopened.close()
@@ -108,11 +89,11 @@ def test_the_last_of_several_changes_of_an_entry_counts(store: SqliteStore, othe
         assert entries(each, "na") == {"back": Ref("back")}
 
 
-def test_large_batches_have_nothing_prepared_again(path: str) -> None:
+def test_large_batches_have_nothing_prepared_again(path: Path) -> None:
     opened: list[apsw.Connection] = []
     apsw.connection_hooks.append(opened.append)
     try:
-        store = SqliteStore(path)
+        store = SqliteStore(str(path))
     finally:
         apsw.connection_hooks.remove(opened.append)
     prepared = []
@@ -141,7 +122,7 @@ def test_a_commit_of_nothing_writes_nothing(store: SqliteStore, other: SqliteSto
     assert other.hint()
 
 
-def test_numbers_go_on_and_survive(store: SqliteStore, path: str) -> None:
+def test_numbers_go_on_and_survive(store: SqliteStore, path: Path) -> None:
     first = store.begin()
     first.commit([], [], first.fence + 5)
     first.close()
@@ -149,7 +130,7 @@ def test_numbers_go_on_and_survive(store: SqliteStore, path: str) -> None:
     assert second.fence == first.fence + 5
     second.close()
     store.close()
-    reopened = SqliteStore(path)
+    reopened = SqliteStore(str(path))
     third = reopened.begin()
     assert third.fence == second.fence
     third.close()
@@ -175,8 +156,8 @@ def test_pruning_does_not_hide_what_another_connection_wrote(store: SqliteStore,
     assert entries(store, "na") == {"new": Ref("new")}
 
 
-def test_a_small_memory_forgets_but_does_not_err(path: str) -> None:
-    store = SqliteStore(path, cache_records=4)
+def test_a_small_memory_forgets_but_does_not_err(path: Path) -> None:
+    store = SqliteStore(str(path), cache_records=4)
     for number in range(20):
         commit(store, Put(f"n{number}", Ref("x")))
     for number in range(20):
@@ -201,7 +182,7 @@ def test_a_failure_in_the_middle_of_a_commit_undoes_all_of_it(store: SqliteStore
 
 
 @pytest.fixture
-def gate(store: SqliteStore, path: str) -> Iterator[Gate]:
+def gate(store: SqliteStore, path: Path) -> Iterator[Gate]:
     """Where another process would stand."""
     assert store.capabilities.name == "sqlite"
     gate = Gate(f"{path}.gate")
@@ -318,8 +299,8 @@ def test_due_names_records_by_urgency(store: SqliteStore) -> None:
     transaction.close()
 
 
-def test_closing_twice_is_fine_and_a_closed_store_refuses_calls(path: str) -> None:
-    store = SqliteStore(path)
+def test_closing_twice_is_fine_and_a_closed_store_refuses_calls(path: Path) -> None:
+    store = SqliteStore(str(path))
     seen(store, "na")
     store.close()
     store.close()
@@ -328,12 +309,12 @@ def test_closing_twice_is_fine_and_a_closed_store_refuses_calls(path: str) -> No
             use()
 
 
-def test_closing_during_a_transaction_undoes_it(path: str) -> None:
-    store = SqliteStore(path)
+def test_closing_during_a_transaction_undoes_it(path: Path) -> None:
+    store = SqliteStore(str(path))
     transaction = store.begin()
     transaction.load(["na"])
     store.close()
     transaction.close()
-    other = SqliteStore(path)
+    other = SqliteStore(str(path))
     other.begin().close()
     other.close()

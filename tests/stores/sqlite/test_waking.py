@@ -14,9 +14,9 @@ import pytest
 
 from leasehold.stores.sqlite import SqliteStore
 from leasehold.stores.sqlite.waking import ENDING, STALE
+from leasehold.testing.conformance.asking import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PATIENCE = 60.0
@@ -27,29 +27,8 @@ is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(str(tmp_path / "locks.db"))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def other(store: SqliteStore, tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(str(tmp_path / "locks.db"))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def place(tmp_path: Path) -> Path:
     return tmp_path / f"locks.db{ENDING}"
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"after {PATIENCE:.0f} s still not so: {what}"
-        time.sleep(0.002)
 
 
 def test_a_wake_up_reaches_the_engine_that_it_is_for_and_no_other(
