@@ -110,6 +110,23 @@ def test_the_clock_never_runs_backwards(url: str) -> None:
         assert store.read(())[0] == ahead
 
 
+def test_time_does_not_run_backwards_between_servers_that_saw_the_clock_set_back(url: str) -> None:
+    with stores(url, 2) as (one, two):
+        name = f"'{one.address.schema}.latest'"
+        true = one.read(())[0]
+        _ask(f"SELECT setval({name}, {true + 60 * SECOND})")
+        ahead = one.read(())[0]  # only read: no turn has used this time when the clock is set back
+        _ask(f"SELECT setval({name}, {true})")
+        first = one.begin()
+        assert first.now >= ahead
+        first.load([A])
+        event = Event("noted", first.now, "default", ("a",), "me", None, None, 0, {})
+        first.commit([Put(A, Ref("r"))], [event], first.fence)
+        second = two.begin()
+        assert second.now >= ahead
+        second.close()
+
+
 def test_a_later_turn_has_the_larger_fence(url: str) -> None:
     with stores(url, 2) as (one, two):
         first, second = one.begin(), two.begin()

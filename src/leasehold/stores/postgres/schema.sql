@@ -264,6 +264,8 @@ BEGIN
             setval('{schema}.event_seq', CASE WHEN is_called THEN last_value ELSE 0 END + in_told),
             in_at, in_told, in_kinds, in_events
         FROM {schema}.event_seq;
+        -- A server that read the clock before this was set back goes on from there, and so must the others.
+        PERFORM setval('{schema}.latest', greatest(last_value, in_at)) FROM {schema}.latest;
     END IF;
     INSERT INTO {schema}.turn (number, id, keys) VALUES (in_number, in_id, in_keys);
     IF in_number % 100 = 0 THEN
