@@ -188,6 +188,7 @@ def test_plans_are_shown_with_what_overlaps(browser: Browser, office: Office) ->
         expect(cell).to_have_count(1)
         for told in ("path:src", "ann", "path:src/<b>.py", "planned by bob"):
             expect(cell).to_contain_text(told)
+        expect(page.locator(".plans time")).to_have_text([re.compile(r"^(just now|[\d.]+s ago)$")] * 3)
 
 
 def test_pools_show_who_has_which_member_and_who_waits(browser: Browser, office: Office) -> None:

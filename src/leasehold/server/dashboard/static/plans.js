@@ -5,7 +5,7 @@ import { el, say } from "./dom.js";
 import { noPlans } from "./empty.js";
 import { holderLink, resourceLinks } from "./naming.js";
 import { table } from "./table.js";
-import { ago, now } from "./times.js";
+import { ago } from "./times.js";
 
 const HEADS = ["Plan", "Holder", "Since", "Work", "Overlaps"];
 const CELLS = ["Planned", "By", "Overlaps", "With", "Since", "Work"];
@@ -59,7 +59,7 @@ function cellsOf(plans) {
   });
 }
 
-const since = (at) => el("time", { datetime: at, title: at }, ago(now() - Date.parse(at)));
+const since = (at) => el("time", { datetime: at, title: at }, ago(Date.parse(at)));
 const lineOf = (plan) => [resourceLinks(plan.resources, plan.space), holderLink(plan.holder, plan.space), since(plan.since), plan.name ?? "", String(plan.overlaps.length)];
 const cellLine = (plan, cell) => [resourceLinks([cell.resource], plan.space), holderLink(plan.holder, plan.space), resourceLinks([cell.other], plan.space),
   el("span", {}, `${cell.state} by `, holderLink(cell.holder, plan.space)), since(cell.since), cell.name ?? ""];
