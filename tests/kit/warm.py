@@ -43,7 +43,7 @@ NEEDED = (
 
 NEEDED_FOR_CALLS = (
     *("leasehold.locks.connect", "leasehold.locks.local", "leasehold.locks.queries", "leasehold.requests.lookups"),
-    *("leasehold.engine.drivers.thread", "leasehold.stores.sqlite.opening", "leasehold.stores.sqlite.reader"),
+    *("leasehold.stores.sqlite.opening", "leasehold.stores.sqlite.reader"),
     *("leasehold.stores.sqlite.file_modes", "leasehold.stores.sqlite.event_rows", "leasehold.stores.sqlite.wal"),
 )
 
