@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.domain.oracle_nouns import Answer, Waiter, lies_in
+from tests.domain.oracle_nouns import Answer, Waiter, lies_in, touches
 from tests.domain.oracle_patterns import overlaps
 
 if TYPE_CHECKING:
@@ -47,7 +47,11 @@ class Plans:
         for plan in replaced:
             self._end(plan)
         mine = [lease for plan in replaced for lease in plan.mine]
-        mine += [lease for lease in self._oracle.live() if not lease.tokens.isdisjoint(shown)]
+        mine += [
+            lease
+            for lease in self._oracle.live()
+            if not lease.tokens.isdisjoint(shown) and touches(tuple(resources), lease.resources)
+        ]
         self.all.append(Plan(who, list(resources), ttl, token, min([now, *older]), self._expiry(who, ttl), mine))
         self._tell("planned", who)
         return Answer("Planned")
@@ -63,6 +67,8 @@ class Plans:
     def take_out(self, who: Who, shown: frozenset[str], lease: Lease) -> None:
         """What was leased by proof of the plan is planned no longer."""
         for plan in [plan for plan in self.all if _is_own(plan, who, shown)]:
+            if not touches(tuple(plan.resources), lease.resources):
+                continue
             plan.resources = [name for name in plan.resources if not lies_in(name, lease.resources)]
             plan.mine.append(lease)
             if not plan.resources:

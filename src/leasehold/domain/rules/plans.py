@@ -65,12 +65,13 @@ def announce(draft: Draft, command: Announce) -> Outcome:
 
 
 def _opened(draft: Draft, ask: LeaseRequest, tokens: tuple[str, ...]) -> list[str]:
-    """Return the ids of the leases on the nodes of this request that these tokens open."""
+    """Return the ids of the leases that overlap with this request and that these tokens open."""
     if not tokens:
         return []
     holds = [hold for node in nodes_of(ask) for hold in draft.record(node).holds.values()]
     draft.require([keys.home(hold.id) for hold in holds])
-    return [hold.id for hold in holds if not set(tokens).isdisjoint(terms_of(draft, hold).tokens)]
+    opened = [hold for hold in holds if not set(tokens).isdisjoint(terms_of(draft, hold).tokens)]
+    return [hold.id for hold in opened if _do_meet(resources_of(ask), resources_of(terms_of(draft, hold)))]
 
 
 def _with_mine(known: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
@@ -103,8 +104,7 @@ def take_out(draft: Draft, hold: Hold, shown: tuple[str, ...]) -> None:
     granted = ask.options[0]
     met = {plan.id: plan for claim in granted.claims for plan in _plans_at(draft, claim.node, claim.mode)}
     for plan in met.values():
-        is_touched = any(touches(plan, name) for name in granted.resources)
-        if is_touched and _is_own(plan, ask, hold.actor, shown):
+        if _do_meet(resources_of(plan.ask), granted.resources) and _is_own(plan, ask, hold.actor, shown):
             _leave_out(draft, plan, granted.resources, hold)
 
 
@@ -224,6 +224,10 @@ def _plans_at(draft: Draft, node: str, mode: str) -> list[PlanTerms]:
     marks = [mark for mark in _marks(draft.record(node)) if mode in telling or mark.mode in telling]
     draft.require([keys.plan_home(mark.id) for mark in marks])
     return [plan for mark in marks if (plan := live(draft, mark.id)) is not None]
+
+
+def _do_meet(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return any(_meet(one, other) for one in some for other in others)
 
 
 def _meet(name: str, other: str) -> bool:
