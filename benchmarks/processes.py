@@ -1,4 +1,7 @@
-"""Many processes of one machine that want one name: directly on one SQLite file, and by a server on one, in turn."""
+"""Many processes of one machine that want one name, without a server: on one SQLite file, on PostgreSQL, on etcd.
+
+On the file, the same processes take turns by a server, too.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import peers, scratch
+from benchmarks import peers, postgres, scratch
 from benchmarks.report import Figure, at_most, is_quick
 
 CROWDS = (5, 20, 50)
 GOALS_MS = {20: 5.0, 50: 10.0}
 """The most milliseconds of a hand-over, with so many waiting."""
+NETWORKED, NETWORKED_MS = 50, 15.0
+"""So many processes on a store behind a network, and the most milliseconds of a hand-over between them."""
 
 
 class Run(NamedTuple):
@@ -115,5 +120,26 @@ def _hand_over(rounds: list[dict[str, Run]], size: int) -> Figure:
         f"{mine:.2f} ms ({spread[0]:.2f} to {spread[-1]:.2f})",
         f"by a server {theirs:.2f} ms",
         mine / goal,
+        1.0,
+    )
+
+
+def on_network_stores(*, smoke: bool) -> list[Figure]:
+    """The hand-over between processes that use PostgreSQL or etcd, each by itself."""
+    processes, rounds, turns = (5, 1, 50) if smoke else (NETWORKED, 3, 500)
+    with postgres.database() as database:
+        figures = [_between("PostgreSQL", database.url, processes, rounds, turns)]
+    with scratch.folder() as folder, peers.etcd(Path(folder)) as etcd:
+        store = f"etcd://{etcd.host}:{etcd.port}"
+        return [*figures, _between(f"etcd {peers.etcd_version()}", store, processes, rounds, turns)]
+
+
+def _between(store: str, url: str, processes: int, rounds: int, turns: int) -> Figure:
+    took = sorted(crowd(url, processes, max(2, turns // processes)).hand_over * 1e3 for _ in range(rounds))
+    return at_most(
+        f"{processes} processes on {store}, a hand-over, as a part of {NETWORKED_MS:g} ms",
+        f"{statistics.median(took):.2f} ms ({took[0]:.2f} to {took[-1]:.2f})",
+        f"{NETWORKED_MS:g} ms",
+        statistics.median(took) / NETWORKED_MS,
         1.0,
     )
