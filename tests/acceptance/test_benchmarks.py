@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks import __main__ as run_all
 from benchmarks import readme, report
 from benchmarks.__main__ import BENCHMARKS
 
@@ -42,6 +44,27 @@ def test_a_brief_run(name: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("ratio ") >= 1
     assert "peer" in done.stdout
+
+
+def test_a_benchmark_that_fails_is_told_and_the_others_are_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*, smoke: bool) -> list[report.Figure]:
+        raise RuntimeError("no such server")
+
+    def measures(*, smoke: bool) -> list[report.Figure]:
+        return [report.at_least("cycles", "9", "6", 1.5, 0.5)]
+
+    monkeypatch.setattr(run_all, "BENCHMARKS", {"one": fails, "two": measures})
+    monkeypatch.setattr(run_all, "WRITTEN", folder / "run")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--smoke", "one", "two"])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run_all.main() == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "NOT MEASURED, see above: one " in capsys.readouterr().err
+    assert list(json.loads((folder / "run.json").read_text())["benchmarks"]) == ["two"]
 
 
 def test_each_benchmark_is_documented() -> None:
