@@ -45,7 +45,7 @@ class Stores:
     def store(self, name: str, lanes: int = 1) -> str:
         """Return the URL of a store of this name."""
         url = f"{self._place}{self._option}{name}"
-        return url if lanes == 1 else f"{url}{'&' if '?' in url else '?'}lanes={lanes}"
+        return f"{url}{'&' if '?' in url else '?'}lanes={lanes}"
 
 
 @contextmanager

@@ -175,8 +175,18 @@ def test_an_etcd_that_can_be_written_is_well_and_not_written() -> None:
     assert revision(url) == before
 
 
+def test_an_empty_etcd_stays_empty() -> None:
+    url = etcd.empty(None)
+    with leasehold.connect(etcd.empty()):
+        before = revision(url)
+        assert {finding.ok for finding in found(url).values()} == {True}
+        assert revision(url) == before
+    with leasehold.connect(url):
+        assert found(url)["lanes"].text == "its spaces are divided among 4 lanes"
+
+
 def revision(url: str) -> int:
-    store = EtcdStore(url)
+    store = EtcdStore(url, is_examined=True)
     try:
         return store.txn([], [messages.get(store.names.meta)], []).revision
     finally:
@@ -208,7 +218,7 @@ def test_a_member_that_does_not_answer_is_named() -> None:
 @pytest.mark.parametrize("kind", ["postgres", "etcd"])
 def test_leases_of_every_lane_are_counted(kind: str) -> None:
     with schema(3) as divided:
-        url = divided if kind == "postgres" else f"{etcd.empty()}?lanes=3"
+        url = divided if kind == "postgres" else etcd.empty(3)
         with leasehold.connect(url) as locks:
             for number in range(12):
                 assert locks.acquire("r", ttl=60, space=f"team-{number}")

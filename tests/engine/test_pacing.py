@@ -96,7 +96,7 @@ class TestPacedDriver:
         async def play() -> None:
             disk, now = Disk(), [0.0]
             engine = Engine(MemoryStore(disk.memory))
-            driver = PacedDriver(engine, asyncio.get_running_loop(), Pace(lambda: now[0]))
+            driver = PacedDriver(engine, asyncio.get_running_loop(), pace=Pace(lambda: now[0]))
             await cycle(driver, engine, "first")
             assert disk.is_loop
             disk.wait = 4 * SLOW
@@ -117,7 +117,8 @@ class TestPacedDriver:
         async def play() -> None:
             disk, told = Disk(), list[int]()
             engine = Engine(MemoryStore(disk.memory))
-            driver = PacedDriver(engine, asyncio.get_running_loop(), Pace(lambda: 0.0))  # never time to try the loop
+            pace = Pace(lambda: 0.0)  # never time to try the loop
+            driver = PacedDriver(engine, asyncio.get_running_loop(), pace=pace)
 
             def hear(_events: Sequence[Event]) -> None:
                 told.append(threading.get_ident())

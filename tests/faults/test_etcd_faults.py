@@ -93,7 +93,7 @@ def test_a_member_that_does_not_answer_at_all_is_passed_by_early() -> None:
             until(lambda: not one.hint(), "it listens")
             silent.pause()
             _put(one, "b")
-            assert one._members.present != ("127.0.0.1", silent.port)
+            assert one.client.members.present != ("127.0.0.1", silent.port)
             until(lambda: not one.hint(), "it listens to another one")
             _put(two, "c")
             until(one.hint, "it hears of others again")

@@ -28,9 +28,10 @@ def server() -> Etcd:
     return started.__enter__()
 
 
-def empty() -> str:
-    """The URL of an empty place in the shared cluster."""
-    return f"{server().url}/t{os.getpid()}-{next(_numbers)}"
+def empty(lanes: int | None = 1) -> str:
+    """The URL of an empty place in the shared cluster, for a store with so many lanes; None: it does not say."""
+    url = f"{server().url}/t{os.getpid()}-{next(_numbers)}"
+    return url if lanes is None else f"{url}?lanes={lanes}"
 
 
 def let_in_users(cluster: Etcd) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from leasehold.domain.timestamps import SECOND
+from leasehold.stores.layout import LANES_MOST
 from leasehold.stores.postgres import transaction
 from leasehold.testing.postgres import QUICK, Postgres
 
@@ -37,10 +38,10 @@ def server() -> Postgres:
 
 
 @contextmanager
-def schema(lanes: int = 1) -> Iterator[str]:
-    """The URL of an empty place in the shared server, for a store that is to have so many lanes."""
+def schema(lanes: int | None = 1) -> Iterator[str]:
+    """The URL of an empty place in the shared server, for a store with so many lanes; None: it does not say."""
     name = f"t{os.getpid()}_{next(_numbers)}"
-    yield f"{server().url}?schema={name}" + (f"&lanes={lanes}" if lanes > 1 else "")
+    yield f"{server().url}?schema={name}" + ("" if lanes is None else f"&lanes={lanes}")
     with psycopg.connect(server().url, autocommit=True) as connection:
-        for each in (name, *(f"{name}_{lane}" for lane in range(1, lanes + 1) if lanes > 1)):
+        for each in (name, *(f"{name}_{lane}" for lane in range(1, LANES_MOST + 1) if lanes != 1)):
             connection.execute(f"DROP SCHEMA IF EXISTS {each} CASCADE")

@@ -10,8 +10,11 @@ import pytest
 
 from tests.kit.shell import ROOT
 
-MOST = {"cli": 32, "lock": 24, "sqlite": 24, "postgres": 28, "etcd": 29}
-"""Files on each way. Lower a bound when you take a file out of the way; do not raise one without a reason."""
+MOST = {"cli": 32, "lock": 24, "sqlite": 24, "postgres": 29, "etcd": 32}
+"""Files on each way. Lower a bound when you take a file out of the way; do not raise one without a reason.
+
+Behind a network a store has lanes, which commit together on etcd: a file on PostgreSQL, three on etcd.
+"""
 SPINE_MOST = 10
 SHORT_MOST = 102
 """Functions of at most three lines that are called once: half as many as before the rooms (docs/adr/0044)."""

@@ -30,7 +30,5 @@ class TestLanesOnPostgres(Conformance):
 class TestLanesOnEtcd(Conformance):
     @pytest.fixture
     def connect(self) -> Iterator[Connections]:
-        with Connections(
-            partial(leasehold.connect, f"{etcd.empty()}?lanes={LANES}"), EtcdStore.capabilities
-        ) as connect:
+        with Connections(partial(leasehold.connect, etcd.empty(LANES)), EtcdStore.capabilities) as connect:
             yield connect

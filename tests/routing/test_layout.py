@@ -15,6 +15,7 @@ import pytest
 import leasehold
 from leasehold.domain.outcomes import Granted, Held
 from leasehold.errors import InvalidInput, StoreError, StoreUnsuitable
+from leasehold.routing.answers import LaneAnswers
 from leasehold.routing.lanes import every_lane, lane_of_space
 from leasehold.stores.etcd import EtcdStore, lanes, messages, rows
 from leasehold.stores.layout import Layout
@@ -109,16 +110,13 @@ class OnEtcd:
 
 @contextmanager
 def _on_postgres() -> Iterator[Place]:
-    with postgres.schema() as url, ExitStack() as stack:
-        place = OnPostgres(url)
-        for lane in range(1, LANES + 1):
-            stack.callback(place._run, f"DROP SCHEMA IF EXISTS {parse(url).schema}_{lane} CASCADE")
-        yield place
+    with postgres.schema(None) as url:
+        yield OnPostgres(url)
 
 
 @contextmanager
 def _on_etcd() -> Iterator[Place]:
-    yield OnEtcd(etcd.empty())
+    yield OnEtcd(etcd.empty(None))
 
 
 PLACES = {"postgres": _on_postgres, "etcd": _on_etcd}
@@ -152,11 +150,31 @@ def test_another_process_finds_the_number_in_the_store(place: Place, lanes: int 
 
 
 def test_a_store_of_one_lane_stays_so(place: Place) -> None:
-    with leasehold.connect(place.url()) as locks:
+    with leasehold.connect(place.url(1), holder="ada") as locks:
         take(locks, "r")
-        with pytest.raises(StoreUnsuitable, match="has 1 lane, and this process was to work with 4 lanes"):
+        with pytest.raises(
+            StoreUnsuitable, match=r"has 1 lane, and this process was to work with 4 lanes.* lanes=1 in"
+        ):
             leasehold.connect(place.url(LANES))
         take(locks, "another")
+        with leasehold.connect(place.url(), holder="bob") as other:
+            assert isinstance(other.acquire("r", ttl=60), Held)
+            assert _lanes_of(other) == 1
+
+
+def test_a_new_store_has_four_lanes(place: Place) -> None:
+    with leasehold.connect(place.url(), holder="ada") as locks:
+        for space in SPACES:
+            take(locks, "r", space=space)
+        assert _lanes_of(locks) == LANES
+        with in_a_process(leasehold.connect, place.url(LANES), holder="bob") as other:
+            for space in SPACES:
+                assert isinstance(other.acquire("r", ttl=60, space=space), Held)
+
+
+def _lanes_of(locks: Locks) -> int:
+    answers = locks._answers
+    return answers._lanes.lanes if isinstance(answers, LaneAnswers) else 1
 
 
 @pytest.mark.parametrize("cycles", [1, FAMILIAR], ids=["a new one", "one that decides before its turn"])
@@ -205,7 +223,7 @@ def _takes(locks: Locks, space: str) -> bool:
 
 
 def test_a_process_that_saw_an_empty_etcd_is_refused_once_it_is_divided() -> None:
-    with _on_etcd() as place, leasehold.connect(place.url()) as early, leasehold.connect(place.url(LANES)) as late:
+    with _on_etcd() as place, leasehold.connect(place.url(1)) as early, leasehold.connect(place.url(LANES)) as late:
         take(late, "r")
         for _ in range(3):
             with pytest.raises(StoreUnsuitable, match="has 4 lanes, and this process was to work with 1 lane"):
@@ -215,7 +233,7 @@ def test_a_process_that_saw_an_empty_etcd_is_refused_once_it_is_divided() -> Non
 def test_an_etcd_store_that_is_in_use_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process takes a lease after this one has found the place empty."""
     divide = lanes._divide
-    with _on_etcd() as place, leasehold.connect(place.url(), holder="ada") as early:
+    with _on_etcd() as place, leasehold.connect(place.url(1), holder="ada") as early:
 
         def divide_late(store: EtcdStore, number: int) -> bytes:
             take(early, "r")
@@ -283,7 +301,7 @@ def test_a_command_in_one_space_opens_one_lane(threaded: bool) -> None:
         with leasehold.connect(named, threaded=threaded) as locks:
             granted = take(locks, "r", space=SPACES[2])
             locks.renew(granted.lease.id, granted.token)
-            assert _connections(url) == 2  # and the control lane
+            assert _connections(url) == 1  # which has read the number of lanes, too
 
 
 def test_lanes_share_the_connections_that_read() -> None:
@@ -293,5 +311,5 @@ def test_lanes_share_the_connections_that_read() -> None:
                 take(locks, "r", space=space)
             for _ in range(3):
                 assert len(locks.list()) == len(locks.history(kinds=["granted"])) == LANES  # type: ignore[arg-type]
-            assert _connections(url) == LANES + 2  # each lane writes, and so does the control lane; one reads
+            assert _connections(url) == LANES + 1  # each lane writes, one reads
         until(lambda: _connections(url) == 0, "all are closed")

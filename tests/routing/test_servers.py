@@ -37,7 +37,7 @@ PATIENCE = 60.0
 @pytest.fixture(scope="module", params=["etcd", "postgres"])
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     if request.param == "etcd":
-        with servers_on(f"{etcd.empty()}?lanes={LANES}", EtcdStore, 2, *OWNERS) as started:
+        with servers_on(etcd.empty(LANES), EtcdStore, 2, *OWNERS) as started:
             yield started
     else:
         with postgres.schema(LANES) as url, servers_on(url, PostgresStore, 2, *OWNERS) as started:
@@ -232,7 +232,7 @@ def _is_empty(locks: Locks) -> bool:
 @pytest.fixture(params=["etcd", "postgres"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "etcd":
-        yield f"{etcd.empty()}?lanes={LANES}"
+        yield etcd.empty(LANES)
     else:
         with postgres.schema(LANES) as url:
             yield url

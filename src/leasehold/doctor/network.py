@@ -221,7 +221,7 @@ def _about_facts(facts: PostgresFacts) -> Iterator[Finding]:
 def _about_etcd(url: str) -> Iterator[Finding]:
     """Check an etcd."""
     started = time.monotonic()
-    store = opening.etcd(url.partition(":")[2])
+    store = opening.etcd(url.partition(":")[2], is_examined=True)
     stores = [store]
     try:
         from leasehold.stores.etcd.checkup import look  # noqa: PLC0415 (only for a store of this kind)

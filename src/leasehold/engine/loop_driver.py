@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from leasehold.engine.pending import Pending
 from leasehold.steps import through
+from leasehold.stores.layout import LANES_MOST
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,6 +47,33 @@ TRY_EVERY = 1.0
 TRIES = 3
 
 
+class Fleet:
+    """The drivers of one event loop for the lanes of one store, which may commit together. They share threads."""
+
+    def __init__(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
+
+        self.drivers: list[LoopDriver] = []
+        self.aside = ThreadPoolExecutor(LANES_MOST + 1, "leasehold")
+        """A thread for each lane at most; as many as have to wait at the same time are started."""
+
+    @property
+    def backlog(self) -> int:
+        """The number of requests in all inboxes."""
+        return sum([driver.engine.backlog for driver in self.drivers])
+
+    def leave(self, driver: LoopDriver) -> None:
+        """Remove a driver that has closed; without any, end the threads. Idempotent."""
+        if driver in self.drivers:
+            self.drivers.remove(driver)
+        if not self.drivers:
+            self.aside.shutdown()
+
+    def is_turn_ahead(self) -> bool:
+        """Return True if a driver is about to begin a turn."""
+        return any(driver.is_scheduled for driver in self.drivers)
+
+
 class LoopDriver:
     """An event loop turns the engine, once for all requests of one round, and leaves it while the store answers.
 
@@ -53,15 +81,17 @@ class LoopDriver:
     together, when the turn is over.
     """
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (only for servers)
-
-        self._engine = engine
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, fleet: Fleet | None = None) -> None:
+        self.engine = engine
         self._loop = loop
+        self._fleet = Fleet() if fleet is None else fleet
+        self._fleet.drivers.append(self)
         self._home = get_ident()
         """The loop's own thread."""
-        self._aside = ThreadPoolExecutor(1, "leasehold")
-        self._scheduled = False
+        self._rest: Future[int] | None = None
+        """The rest of a turn that is left to a thread."""
+        self.is_scheduled = False
+        """True if the next turn is about to begin."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         """The time of the engine's clock that it is set to."""
@@ -100,13 +130,13 @@ class LoopDriver:
             return await answer
         except BaseException:
             if not isinstance(pending.error, Exception):
-                self._engine.abandon(pending)
+                self.engine.abandon(pending)
             raise
 
     def submit(self, command: Command, token: str, done: Callable[[Pending], None]) -> Pending:
         """Submit without waiting; the loop calls `done` with the answer."""
         pending = Pending(command, token, done, self._deliver_pending)
-        self._engine.enter(pending)
+        self.engine.enter(pending)
         if pending.error is not None:  # at once: the engine is closed
             self._loop.call_soon(self._deliver)
         return pending
@@ -117,7 +147,7 @@ class LoopDriver:
 
     def observing(self, told: Callable[[Sequence[Event]], None]) -> None:
         """Have the loop call this with the events of each committed batch."""
-        self._engine.observe = lambda events: self.deliver(told, events)
+        self.engine.observe = lambda events: self.deliver(told, events)
 
     def enough(self) -> None:
         """Start the next turn without waiting for more requests: one caller has just brought many."""
@@ -126,7 +156,7 @@ class LoopDriver:
     # ---------------------------------------------------------------------------------- when to turn
 
     def _wake(self) -> None:
-        if self._scheduled:
+        if self.is_scheduled:
             return  # that turn has not taken its requests yet
         if get_ident() == self._home:
             self._wake_here()
@@ -140,23 +170,23 @@ class LoopDriver:
     def _wake_here(self) -> None:
         if self._turning is not None:
             self._again = True
-        elif not self._scheduled:
-            self._scheduled = True
+        elif not self.is_scheduled:
+            self.is_scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         if self._closed or self._turning is not None:
-            self._scheduled = False
+            self.is_scheduled = False
         elif self._are_more_likely():
             self._loop.call_soon(self._turn)  # after the loop has read from its other connections
         else:
-            self._scheduled = self._again = False
+            self.is_scheduled = self._again = False
             self._begun = time.perf_counter()
             self._begin()
 
     def _are_more_likely(self) -> bool:
         """Return True if several requests came since the last look: then others follow, and can share the turn."""
-        asked = self._engine.backlog
+        asked = self._fleet.backlog  # for any lane: they commit together
         if asked > self._seen + 1 and self._looks < LOOKS:
             self._seen, self._looks = asked, self._looks + 1
             return True
@@ -164,7 +194,7 @@ class LoopDriver:
         return False
 
     def _set_timer(self) -> None:
-        at = self._engine.next_time()
+        at = self.engine.next_time()
         if at == self._timer_at:
             return
         self._timer_at = at
@@ -181,7 +211,7 @@ class LoopDriver:
     # ----------------------------------------------------------------------------------- step by step
 
     def _begin(self) -> None:
-        self._turning = self._engine.turning()
+        self._turning = self.engine.turning()
         self._go_on(self._turning)
 
     def _go_on(self, turning: Steps[int]) -> None:
@@ -221,7 +251,7 @@ class LoopDriver:
             self._patience = None
 
     def _leave_to_thread(self, turning: Steps[int]) -> None:
-        rest = self._aside.submit(through, turning)
+        self._rest = rest = self._fleet.aside.submit(through, turning)
         rest.add_done_callback(lambda rest: self._loop.call_soon_threadsafe(self._turned_there, rest))
 
     def _turned_there(self, rest: Future[int]) -> None:
@@ -236,7 +266,7 @@ class LoopDriver:
         if self._closed:
             return
         self._set_timer()
-        if self._again or self._engine.has_work:
+        if self._again or self.engine.has_work:
             self._wake()
         self._took(commands)
 
@@ -256,12 +286,14 @@ class LoopDriver:
             self._timer.cancel()
         is_midway = self._listening is not None
         self._stop_listening()
-        self._aside.shutdown()
+        if self._rest is not None:
+            self._rest.exception()  # wait until it is done
         try:
             if is_midway and self._turning is not None:
                 through(self._turning)
-            self._engine.close()
+            self.engine.close()
         finally:
+            self._fleet.leave(self)
             self._deliver()
 
 
@@ -300,10 +332,16 @@ class Pace:
 class PacedDriver(LoopDriver):
     """An event loop turns the engine itself, or leaves whole turns to a thread while the disk is slow."""
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        loop: asyncio.AbstractEventLoop,
+        fleet: Fleet | None = None,
+        pace: Pace | None = None,
+    ) -> None:
         self._pace = pace or Pace()
         self._turns = 0
-        super().__init__(engine, loop)
+        super().__init__(engine, loop, fleet)
 
     def deliver(self, call: Callable[[T], None], argument: T) -> None:
         """Make this call now, or have the loop make it when the turn in the thread is over. Called by a turn."""
@@ -319,11 +357,11 @@ class PacedDriver(LoopDriver):
         self._turns += 1
         is_timed = self._pace.is_slow or self._turns % TIMED_EVERY == 0
         worked = time.thread_time() if is_timed else 0.0
-        commands = self._engine.turn()
+        commands = self.engine.turn()
         if commands:
             if is_timed:
                 self._pace.saw(time.perf_counter() - self._begun - (time.thread_time() - worked))
             self._took(commands)
-        if self._engine.has_work:
+        if self.engine.has_work:
             self._wake()
         self._set_timer()

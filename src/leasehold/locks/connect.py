@@ -324,13 +324,13 @@ def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a resto
     return etcd(rest)
 
 
-def etcd(rest: str) -> EtcdStore:
-    """Open the store that the part of an `etcd:` URL after the colon means."""
+def etcd(rest: str, *, is_examined: bool = False) -> EtcdStore:
+    """Open the store that the part of an `etcd:` URL after the colon means. `examined`: change nothing in it."""
     try:
         from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
     except ImportError as error:
         raise _missing(error, "etcd") from None
-    return EtcdStore(rest)
+    return EtcdStore(rest, is_examined=is_examined)
 
 
 def _missing(error: ImportError, extra: str) -> Exception:

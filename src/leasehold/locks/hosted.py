@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from leasehold.domain import keys
 from leasehold.domain.commands import Acquire, Beat, GiveUp, RenewSession, Sweep
 from leasehold.domain.outcomes import Refused
+from leasehold.engine.batch import is_networked
 from leasehold.engine.engine import Engine
-from leasehold.engine.loop_driver import LoopDriver, PacedDriver
+from leasehold.engine.loop_driver import Fleet, LoopDriver, PacedDriver
 from leasehold.engine.pending import Pending
 from leasehold.engine.waiters import BEATS
 from leasehold.errors import InvalidInput, StoreError
@@ -124,10 +125,10 @@ class AnswersTo:
 class ServedLane:
     """A lane of a store, or a whole one, with the engine that serves it."""
 
-    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Store, settings: Settings, loop: asyncio.AbstractEventLoop, fleet: Fleet) -> None:
         self.store = store
         self.engine = Engine(store, housekeeping=True)
-        self.driver = (LoopDriver if store.capabilities.remote else PacedDriver)(self.engine, loop)
+        self.driver = (LoopDriver if store.capabilities.remote else PacedDriver)(self.engine, loop, fleet)
         self.answers = LoopAnswers(self.engine, self.driver, settings, loop)
 
     async def write(self) -> None:
@@ -147,10 +148,13 @@ class Served:
     ) -> None:
         self.pools = settings.pools
         """The members of each pool that the server's configuration declares, each with its labels after it."""
-        self._lanes = [ServedLane(store, settings, loop) for store in stores]
+        fleet = Fleet()
+        self._lanes = [ServedLane(store, settings, loop, fleet) for store in stores]
         self._control = self._lanes[0]
         self._divided = len(stores) - 1
         """The number of lanes besides the control lane; 0: the store is not divided."""
+        if self._divided and is_networked(self._control.store):
+            self._control.store.commit_together(fleet.is_turn_ahead)
         self._by_engine = {lane.engine.key: lane for lane in self._lanes}
         self._history = HistoryOfLanes([lane.store for lane in self._lanes])
         self._answers: AsyncAnswers = self._control.answers

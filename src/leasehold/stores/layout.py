@@ -10,6 +10,8 @@ from leasehold.domain.nouns import Noun
 from leasehold.errors import InvalidInput, StoreUnsuitable
 
 LANES_MOST = 16
+LANES_AT_FIRST = 4
+"""How many lanes a new store gets if its URL does not say: one for each of a few servers."""
 CONTROL = 0
 """The number of the control lane, or of a store that is not divided."""
 

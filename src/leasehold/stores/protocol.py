@@ -208,6 +208,13 @@ class NetworkStore(Store, Protocol):
         """Open a lane of this store, which is divided. Other threads may use this store meanwhile."""
         raise StoreError(f"there is no lane {number}: this store is not divided")
 
+    def commit_together(self, are_others_coming: Callable[[], bool]) -> None:
+        """Note that this thread's event loop drives all lanes: the store may write commits of several lanes at once.
+
+        Then a lane may wait with its commit for others: while `are_others_coming` is true, one is about to decide.
+        """
+        return
+
     def divide(self, lanes: int) -> None:
         """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""
         raise StoreError(

@@ -52,9 +52,9 @@ class Delays:
         if self._chance.random() < 0.3:
             time.sleep(self._chance.random() * 0.004)
 
-    def changing(self, path: str, message: bytes) -> Steps[bytes]:
+    def changing(self, path: str, message: bytes, accepted: str) -> Steps[bytes]:
         self._pause()
-        answer = yield from self._changing(path, message)
+        answer = yield from self._changing(path, message, accepted)
         self._pause()
         return answer
 

@@ -225,8 +225,8 @@ def test_an_answer_that_never_came_is_looked_up(monkeypatch: pytest.MonkeyPatch)
         changing = store.calls.changing
         lost: list[str] = []
 
-        def lose(path: str, message: bytes) -> Steps[bytes]:
-            answer: bytes = yield from changing(path, message)
+        def lose(path: str, message: bytes, accepted: str) -> Steps[bytes]:
+            answer: bytes = yield from changing(path, message, accepted)
             if not lost:
                 lost.append(path)
                 raise OutcomeUnknown("the answer never came")
@@ -245,10 +245,10 @@ def test_a_commit_that_arrives_after_it_was_looked_for_is_not_carried_out(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was on its way all the time, with a member that was cut off: nobody may learn of it any more."""
-    late: list[tuple[str, bytes]] = []
+    late: list[tuple[str, bytes, str]] = []
 
-    def keep_back(path: str, message: bytes) -> Steps[bytes]:
-        late.append((path, message))
+    def keep_back(path: str, message: bytes, accepted: str) -> Steps[bytes]:
+        late.append((path, message, accepted))
         yield None
         raise OutcomeUnknown("the answer never came")
 
@@ -272,8 +272,8 @@ def test_a_commit_that_arrived_before_it_was_looked_for_stays(
 ) -> None:
     changing = store.calls.changing
 
-    def hear_nothing(path: str, message: bytes) -> Steps[bytes]:
-        yield from changing(path, message)
+    def hear_nothing(path: str, message: bytes, accepted: str) -> Steps[bytes]:
+        yield from changing(path, message, accepted)
         raise OutcomeUnknown("the answer never came")
 
     monkeypatch.setattr(store.calls, "changing", hear_nothing)
@@ -325,11 +325,12 @@ def test_hints_tell_of_others_only() -> None:
 
 def test_what_nobody_listened_to_counts_as_changed(store: EtcdStore) -> None:
     until(lambda: not store.hint(), "it listens")
-    watcher = store._watcher
+    news, watcher = store._news, store.client._watcher
+    assert news is not None
     assert watcher is not None
     watcher.move()
-    until(lambda: watcher._is_cut_off, "it does not listen")
-    until(lambda: not watcher._is_cut_off, "it listens again")
+    until(lambda: news.is_cut_off, "it does not listen")
+    until(lambda: not news.is_cut_off, "it listens again")
     assert store.hint()
     assert not store.hint()
 

@@ -491,11 +491,11 @@ class Dies:
         self._at = at
         self._is_carried_out = is_carried_out
 
-    def __call__(self, path: str, message: bytes) -> Steps[bytes]:
+    def __call__(self, path: str, message: bytes, accepted: str) -> Steps[bytes]:
         number = next(self._count)
         if number > self._at or (number == self._at and not self._is_carried_out):
             raise OutcomeUnknown("it died")
-        answer = yield from self._changing(path, message)
+        answer = yield from self._changing(path, message, accepted)
         if number == self._at:
             raise OutcomeUnknown("it died")
         return answer

@@ -260,7 +260,7 @@ def test_a_commit_that_is_given_up_stays_in_doubt(store: EtcdStore) -> None:
 
 def test_a_commit_that_was_given_up_before_it_was_sent_never_happens(store: EtcdStore) -> None:
     steps = putting(store, "na", "x")
-    store._members.next(store._members.turn)  # so that it has to connect first
+    store.client.members.next(store.client.members.turn)  # so that it has to connect first
     assert next(steps) is None
     steps.close()
     assert not store._mutex.locked()
@@ -315,7 +315,7 @@ def test_an_answer_that_never_comes_is_missed_by_another_thread(members: int, mo
             assert type(followed) is waited.type
             assert str(followed) == str(waited.value)
             assert one._in_doubt is not None
-            assert one._members.turn == two._members.turn == 1
+            assert one.client.members.turn == two.client.members.turn == 1
         put_in_the_end(one, "later")
         assert {"first", "later"} <= notes(one)
 
@@ -361,7 +361,7 @@ def test_a_store_says_whether_it_has_to_wait(store: EtcdStore) -> None:
     turn = store.begin()
     assert not store.ready([])
     turn.close()
-    store._members.next(store._members.turn)
+    store.client.members.next(store.client.members.turn)
     assert not store.ready(["na"])  # it has to connect
     notes(store)
     assert store.ready(["na"])

@@ -17,17 +17,15 @@ from leasehold.stores import Capabilities
 from leasehold.stores.cache import evict
 from leasehold.stores.etcd import history, messages, rows
 from leasehold.stores.etcd.address import parse
-from leasehold.stores.etcd.calls import RANGE, TRANSACTION, EtcdCalls
-from leasehold.stores.etcd.clock import Timekeeper, clock_of
-from leasehold.stores.etcd.gateway import Gateway, text64
+from leasehold.stores.etcd.calls import RANGE, TRANSACTION
+from leasehold.stores.etcd.client import EtcdClient
+from leasehold.stores.etcd.joint import Bell, LaneCommit
 from leasehold.stores.etcd.journal import Replica
 from leasehold.stores.etcd.lanes import find_layout
-from leasehold.stores.etcd.members import Members
 from leasehold.stores.etcd.precedence import Precedence
 from leasehold.stores.etcd.reading import bring_up_to_date
 from leasehold.stores.etcd.refusals import Compacted
 from leasehold.stores.etcd.transaction import ASSUMED, EtcdTransaction
-from leasehold.stores.etcd.watching import Watcher
 from leasehold.stores.layout import CONTROL, Layout
 from leasehold.stores.protocol import NetworkStore
 
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from leasehold.domain.events import Event
     from leasehold.steps import Steps
     from leasehold.stores import HistoryQuery
+    from leasehold.stores.etcd.watching import KeyNews
 
 Found = TypeVar("Found")
 
@@ -51,8 +50,6 @@ TRIES = 5
 """Attempts at a read of several requests whose revision is compacted meanwhile."""
 MANY, MEET_AGAIN = 10, 0.002
 """Failed commits in a row after which a transaction begins with a random pause, and its longest, in seconds."""
-SETTLED = 2.0
-"""Seconds after which an open store starts to follow the clock; a one-shot command is done by then."""
 DOUBT = 20
 """Transactions that read unknown records, after one was found that had been assumed to be absent."""
 
@@ -74,18 +71,32 @@ class EtcdStore(NetworkStore):
 
     layout = Layout()
 
-    def __init__(self, rest: str, *, lane: int = CONTROL, lanes: int | None = None) -> None:
-        """Open the store; `lane` is the number of the lane to open, and `lanes` how many there must be. See `lane`."""
+    def __init__(
+        self,
+        rest: str,
+        *,
+        lane: int = CONTROL,
+        lanes: int | None = None,
+        client: EtcdClient | None = None,
+        is_examined: bool = False,
+    ) -> None:
+        """Open the store, and create its lanes if there are none, unless it is only examined.
+
+        `lane` is the number of the lane to open, and `lanes` how many there must be; lanes share their `client`. See
+        `lane`.
+        """
         self._rest = rest
         self.address = parse(rest).of_lane(lane)
         self.names = rows.KeyNames(self.address.prefix)
-        self.clock = clock_of(self.address.members)
-        self._members = members = Members(self.address)
-        self.gateway = Gateway(members, self.clock.narrow)
-        greeting = messages.range_request(self.names.meta, keys_only=True)
-        self.calls = EtcdCalls(members, self.gateway.authenticate, greeting)
+        self.client = client or EtcdClient(self.address)
+        self.calls = self.client.calls
+        self.gateway = self.client.gateway
+        self.clock = self.client.clock
+        self.id = self.client.id
         self.replica = Replica()
-        self.id = os.urandom(8).hex()
+        self._accepted = ""
+        """Id of the cluster that the replica describes."""
+        self._bell: Bell | None = None
         self._latest = 0
         self._mutex = allocate_lock()
         self._owner = 0
@@ -96,16 +107,13 @@ class EtcdStore(NetworkStore):
         self._in_doubt: tuple[bytes, bytes] | None = None
         """The compare of a commit with an unknown outcome, and the operation that keeps it from succeeding late."""
         self._told: list[Callable[[], None]] = []
-        self._starting = allocate_lock()
-        self._watcher: Watcher | None = None
-        self._timekeeper: Timekeeper | None = None
-        self._opened = time.monotonic()
+        self._news: KeyNews | None = None
+        self._is_closed = False
+        self.client.join()
         try:
-            # Ask for the date until a second has turned: then the clock is known well enough. The first call also fails
-            # if the clock is known already, but no member answers.
-            self.layout = find_layout(self, lane, lanes or self.address.lanes)
-            while not self.clock.is_exact:
-                self.gateway.ask_the_time()
+            # This also fails if the clock is known already, but no member answers.
+            self.layout = find_layout(self, lane, lanes or self.address.lanes, is_examined=is_examined)
+            self.client.know_the_time()
             self._accept_cluster()
         except BaseException:
             self.close()
@@ -137,7 +145,7 @@ class EtcdStore(NetworkStore):
         """
         if self._mutex.locked() or self._in_doubt is not None or not self.calls.is_connected:
             return False
-        if self.losses >= MANY or self.precedence.is_theirs or self.calls.accepted != self.cluster:
+        if self.losses >= MANY or self.precedence.is_theirs or self._accepted != self.cluster:
             return False
         unknown = self.replica.unknown(keys)
         if unknown is None:
@@ -146,18 +154,18 @@ class EtcdStore(NetworkStore):
 
     def hint(self) -> bool:
         """Return True if another store may have committed since the last call."""
-        return self._watching().take()
+        return self._hear().take()
 
     def loss_mark(self) -> int:
         """Return a value that differs once another store may have committed."""
-        return self._watching().news
+        return self._hear().number
 
-    def _watching(self) -> Watcher:
-        with self._starting:
-            if self._watcher is None:
-                self._watcher = Watcher(self.gateway, text64(self.names.meta), self.id, self._tell)
-                self._members.moved = self._watcher.move
-            return self._watcher
+    def _hear(self) -> KeyNews:
+        if self._news is None:
+            news = self.client.news_of(self.names.meta, self.layout.lanes)
+            news.tell = self._tell
+            self._news = news
+        return self._news
 
     def listen(self, engine: str, told: Callable[[], None]) -> bool:  # noqa: ARG002 (the watch is for all engines)
         """Have `told` called, from the watching thread, as soon as there is a hint."""
@@ -183,7 +191,7 @@ class EtcdStore(NetworkStore):
     def _read(
         self, replica: Replica, wanted: list[str], only: list[str] | None = None
     ) -> tuple[int, Mapping[str, Record]]:
-        self._keep_time()
+        self.client.keep_time()
         bring_up_to_date(self, replica, wanted, only)
         records = replica.records
         return max(self.clock.now(), replica.meta.now, self._latest), {key: records[key] for key in wanted}
@@ -250,16 +258,20 @@ class EtcdStore(NetworkStore):
 
     def lane(self, number: int) -> EtcdStore:
         """Open a lane of this store."""
-        return EtcdStore(self._rest, lane=number, lanes=self.layout.lanes)
+        return EtcdStore(self._rest, lane=number, lanes=self.layout.lanes, client=self.client)
+
+    def commit_together(self, are_others_coming: Callable[[], bool]) -> None:
+        """Write the commits of this thread's lanes together from now on."""
+        self.client.commits.begin(are_others_coming)
 
     def close(self) -> None:
-        """Close all connections and threads. Idempotent."""
-        if self._watcher is not None:
-            self._watcher.close()
-        self.calls.close()
-        self.gateway.close()
-        if self._timekeeper is not None:
-            self._timekeeper.close()
+        """Close this lane; with the last one, all connections and threads. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._bell is not None:
+            self._bell.close()
+        self.client.leave()
 
     # ---------------------------------------------------------------------------- for our transactions
 
@@ -273,9 +285,28 @@ class EtcdStore(NetworkStore):
         self, compares: list[bytes], then: list[bytes], otherwise: list[bytes], *, changes: bool = False
     ) -> Steps[messages.TxnAnswer]:
         """Run one transaction of etcd, step by step."""
-        asking = self.calls.changing if changes else self.calls.asking
-        told = yield from asking(TRANSACTION, messages.transaction(compares, then, otherwise))
+        request = messages.transaction(compares, then, otherwise)
+        if changes:
+            told = yield from self.calls.changing(TRANSACTION, request, self._accepted)
+        else:
+            told = yield from self.calls.asking(TRANSACTION, request)
         return messages.answer(told, is_wanted=not changes)
+
+    def committing(
+        self, compares: list[bytes], then: list[bytes], otherwise: Callable[[], list[bytes]]
+    ) -> Steps[messages.TxnAnswer]:
+        """Run a transaction that commits, step by step: together with those of other lanes, if some are ready.
+
+        `otherwise` returns the operations for a transaction that fails; those of several lanes do without.
+        """
+        if self.client.commits.is_possible:
+            if self._bell is None:
+                self._bell = Bell()
+            part = LaneCommit(compares, then, otherwise, self._accepted, self._bell)
+            answer = yield from self.client.commits.committing(part)
+            if answer is not None:
+                return answer
+        return (yield from self.asking(compares, then, otherwise(), changes=True))
 
     @property
     def cluster(self) -> str:
@@ -287,9 +318,9 @@ class EtcdStore(NetworkStore):
 
         The restored snapshot may equal the replica, so no compare would reveal it.
         """
-        if self.calls.accepted != self.cluster:
+        if self._accepted != self.cluster:
             self.replica.forget()
-            self.calls.accepted = self.cluster
+            self._accepted = self.cluster
 
     def note_doubt(self) -> None:
         """Note that a commit was sent whose outcome is unknown."""
@@ -318,14 +349,9 @@ class EtcdStore(NetworkStore):
 
     def tell_time(self) -> int:
         """Return etcd's time; never earlier than any time that any store has used."""
-        self._keep_time()
+        self.client.keep_time()
         self._latest = max(self._latest, self.replica.meta.now, self.clock.now())
         return self._latest
-
-    def _keep_time(self) -> None:
-        """Start to follow the members' clock once the store has been open for a while."""
-        if self._timekeeper is None and time.monotonic() > self._opened + SETTLED:
-            self._timekeeper = Timekeeper(self.clock, self.gateway.ask_the_time)
 
     def may_assume(self) -> bool:
         """Return True if unknown records may be assumed absent: none was found in the last transactions."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TRANSACTION = "/etcdserverpb.KV/Txn"
 RANGE = "/etcdserverpb.KV/Range"
 UNAUTHENTICATED = 16
+IDLE_MOST = 4
+"""Idle connections that are kept."""
 
 
 class _PooledConnection(Noun):
@@ -39,9 +41,10 @@ class _PooledConnection(Noun):
 
 
 class EtcdCalls:
-    """A client of etcd's gRPC services. Any thread may call; a connection carries one call at a time.
+    """A client of etcd's gRPC services, for all lanes of a store.
 
-    Each call can also be made step by step; another thread may take the next step.
+    Any thread may call; a connection carries one call at a time. Each call can also be made step by step; another
+    thread may take the next step.
     """
 
     def __init__(self, members: Members, authenticate: Callable[[], str], greeting: bytes = b"") -> None:
@@ -51,8 +54,6 @@ class EtcdCalls:
         """A range request that reveals the cluster's id, sent before the first change over a new connection."""
         self.cluster = ""
         """Id of the cluster that answered last; a cluster restored from a snapshot has another id."""
-        self.accepted = ""
-        """Id of the cluster that the store's cache describes. Changes to any other cluster raise `Conflict`."""
         self._met: set[GrpcConnection] = set()
         """Connections whose cluster is known."""
         self._token = ""
@@ -75,15 +76,18 @@ class EtcdCalls:
 
     def asking(self, path: str, message: bytes) -> Steps[bytes]:
         """Make a call that changes nothing, step by step."""
-        return self._ask(path, message, changes=False)
+        return self._ask(path, message, None)
 
-    def change(self, path: str, message: bytes) -> bytes:
-        """Make a call that changes something; repeat it only if a member certainly did not carry it out."""
-        return through(self.changing(path, message))
+    def change(self, path: str, message: bytes, accepted: str = "") -> bytes:
+        """Make a call that changes something; repeat it only if a member certainly did not carry it out.
 
-    def changing(self, path: str, message: bytes) -> Steps[bytes]:
+        `accepted` is the id of the cluster that the caller's cache describes. With another one, raise `Conflict`.
+        """
+        return through(self.changing(path, message, accepted))
+
+    def changing(self, path: str, message: bytes, accepted: str = "") -> Steps[bytes]:
         """Make a call that changes something, step by step."""
-        return self._ask(path, message, changes=True)
+        return self._ask(path, message, accepted)
 
     @property
     def is_connected(self) -> bool:
@@ -95,13 +99,14 @@ class EtcdCalls:
     def _has_user(self) -> bool:
         return bool(self._members.address.user)
 
-    def _ask(self, path: str, message: bytes, *, changes: bool) -> Steps[bytes]:
-        """Ask one member after the other, until one answers or all were asked twice."""
+    def _ask(self, path: str, message: bytes, accepted: str | None) -> Steps[bytes]:
+        """Ask one member after the other, until one answers or all were asked twice. See `change` for `accepted`."""
+        changes = accepted is not None
         troubles: dict[str, None] = {}
         for _ in range(2 * self._members.count):
             turn = self._members.turn
             try:
-                reply = yield from self._call(path, message, changes=changes)
+                reply = yield from self._call(path, message, accepted)
             except OutcomeUnknown:
                 self._members.next(turn)
                 raise
@@ -126,21 +131,21 @@ class EtcdCalls:
         if changes:
             raise OutcomeUnknown(f"etcd did not say whether it was written: {reply.error}")
 
-    def _call(self, path: str, message: bytes, *, changes: bool) -> Steps[GrpcReply]:
+    def _call(self, path: str, message: bytes, accepted: str | None) -> Steps[GrpcReply]:
         if not self.is_connected:
             yield None
         if self._has_user and not self._token:
             self._token = self._authenticate()
         pooled = self._take_connection()
-        if changes and self._greeting:
-            refusal = yield from self._check_cluster(pooled)
+        if accepted is not None and self._greeting:
+            refusal = yield from self._check_cluster(pooled, accepted)
             if refusal is not None:
                 return refusal
-        reply = yield from self._exchange(pooled, path, message, changes=changes)
+        reply = yield from self._exchange(pooled, path, message, changes=accepted is not None)
         self._return(pooled)
         return reply
 
-    def _check_cluster(self, pooled: _PooledConnection) -> Steps[GrpcReply | None]:
+    def _check_cluster(self, pooled: _PooledConnection, accepted: str) -> Steps[GrpcReply | None]:
         """Raise `Conflict` if this connection leads to another cluster; return etcd's reply if it refuses to say.
 
         A restored snapshot satisfies the compares of a change, too: only the cluster's id reveals the restore.
@@ -150,7 +155,7 @@ class EtcdCalls:
             if reply.status:
                 self._return(pooled)
                 return reply
-        if self.cluster != self.accepted:
+        if self.cluster != accepted:
             self._return(pooled)
             raise Conflict("another cluster answers than before: etcd was restored")
         return None
@@ -180,7 +185,7 @@ class EtcdCalls:
         return reply
 
     def _return(self, pooled: _PooledConnection) -> None:
-        if pooled.connection.is_ending:
+        if pooled.connection.is_ending or len(self._idle) >= IDLE_MOST:
             self._drop(pooled.connection)
         else:
             self._idle.append(pooled)

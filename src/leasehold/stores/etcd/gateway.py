@@ -21,7 +21,7 @@ from leasehold.stores.etcd.health import SILENCE, TRANSIENT, member_trouble
 from leasehold.stores.etcd.members import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeAlias
 
     from leasehold.stores.etcd.members import Members
@@ -117,6 +117,10 @@ class Gateway:
         self._all.add(made)
         return made
 
+    def rest(self) -> None:
+        """Close the connection of this thread, which will not ask again soon."""
+        self._drop()
+
     def drop(self, connection: http.client.HTTPConnection) -> None:
         """Close a connection."""
         connection.close()
@@ -160,14 +164,20 @@ class Gateway:
             if trouble or time.monotonic() > end:
                 raise TimeoutError(trouble or "timed out")
 
-    def stream(self, path: str, body: Json, connection: http.client.HTTPConnection, turn: int) -> Iterator[Json]:
-        """Yield answers while the connection lasts; none if the members have failed over since this turn."""
+    def stream(
+        self, path: str, asked: Sequence[Json], connection: http.client.HTTPConnection, turn: int
+    ) -> Iterator[Json]:
+        """Send these messages, and yield answers while the connection lasts.
+
+        It yields none if the members have failed over since this turn.
+        """
         headers = {"Authorization": self.authenticate()} if self._members.address.user else {}
         connection.connect()
         connection.sock.settimeout(None)
         if self._members.turn != turn:  # `shut_down` came before there was a socket to shut down
             return
-        connection.request("POST", path, json.dumps(body).encode(), headers)
+        body = "\n".join(map(json.dumps, asked)).encode()
+        connection.request("POST", path, body, headers)
         reply = connection.getresponse()
         while line := reply.readline():
             yield json.loads(line)

@@ -8,21 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leasehold.stores.etcd import messages, rows
-from leasehold.stores.layout import CONTROL, Layout, other_layout
+from leasehold.stores.layout import CONTROL, LANES_AT_FIRST, Layout, other_layout
 
 if TYPE_CHECKING:
     from leasehold.stores.etcd import EtcdStore
     from leasehold.stores.etcd.address import EtcdAddress
 
 
-def find_layout(store: EtcdStore, lane: int, lanes: int | None) -> Layout:
+def find_layout(store: EtcdStore, lane: int, lanes: int | None, *, is_examined: bool = False) -> Layout:
     """Return the layout of this lane, which must have its number, and this number of lanes unless that is None.
 
-    Divide a store that does not exist yet. Raises StoreUnsuitable if it is divided in another way.
+    Divide a store that does not exist yet, unless it is only examined. Raises StoreUnsuitable if it is divided in
+    another way.
     """
     data = rows.only(store.txn([], [messages.get(store.names.meta)], []).responses[0])
-    if not data and lane == CONTROL and lanes is not None and lanes > 1:
-        data = _divide(store, lanes)
+    if not data and is_examined:
+        return Layout()
+    if not data and lane == CONTROL and lanes != 1:
+        data = _divide(store, lanes or LANES_AT_FIRST)
     found = rows.meta_of(data).layout
     check(store.address, found, Layout(lane, lanes or found.lanes))
     return found

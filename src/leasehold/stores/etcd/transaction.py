@@ -323,9 +323,10 @@ class EtcdTransaction(NetworkTransaction):
         store, replica = self._store, self._replica
         assumed = [messages.absent(store.names.record(key)) for key in self._assumed]
         compares = [replica.unchanged(store.names), *assumed, *compares]
-        # Never empty: a member answers a transaction without operations alone, without a majority.
-        news = [*replica.news(store.names), store.precedence.question]
-        answer = yield from store.asking(compares, operations, news, changes=changes)
+        if changes:
+            answer = yield from store.committing(compares, operations, self._news)
+        else:
+            answer = yield from store.asking(compares, operations, self._news())
         if not answer.succeeded:
             if reading.waits(answer):
                 yield None
@@ -338,6 +339,13 @@ class EtcdTransaction(NetworkTransaction):
             self._lose()
         self._is_checked = True
         return answer
+
+    def _news(self) -> list[bytes]:
+        """Return the operations of a transaction that fails.
+
+        Never none: a member answers a transaction without operations alone, without a majority.
+        """
+        return [*self._replica.news(self._store.names), self._store.precedence.question]
 
     def _unassume(self) -> None:
         self._replica.unassume(self._assumed)

@@ -82,16 +82,17 @@ class PostgresStore(NetworkStore):
         lane: int = CONTROL,
         lanes: int | None = None,
         readers: IdleReaders | None = None,
+        writer: Connection | None = None,
         is_examined: bool = False,
     ) -> None:
         """Open the database, and create the tables if there are none, unless it is only examined.
 
-        `lane` is the number of the lane to open, and `lanes` how many there must be; lanes share their `readers`. See
-        `lane`.
+        `lane` is the number of the lane to open, and `lanes` how many there must be; lanes share their `readers`.
+        `writer` is a connection that is open already. See `lane`.
         """
         self._url = url
         self.address = parse(url).of_lane(lane)
-        self.connections = PostgresConnections(self.address, readers)
+        self.connections = PostgresConnections(self.address, readers, writer)
         self.salt = b"%d" % self.address.salt
         self.channel = self.address.channel.encode()
         self.cache = PostgresCache()
@@ -219,8 +220,25 @@ class PostgresStore(NetworkStore):
         return int(self.connections.look("prune", values)[0][0])
 
     def lane(self, number: int) -> PostgresStore:
-        """Open a lane of this store."""
-        return PostgresStore(self._url, lane=number, lanes=self.layout.lanes, readers=self.connections.readers)
+        """Open a lane of this store. The first takes over the connection that has read the number of lanes."""
+        return PostgresStore(
+            self._url,
+            lane=number,
+            lanes=self.layout.lanes,
+            readers=self.connections.readers,
+            writer=self._unused_writer(),
+        )
+
+    def _unused_writer(self) -> Connection | None:
+        if not self._mutex.acquire(blocking=False):
+            return None  # a transaction may be about to use it
+        try:
+            if self._is_checked is not None:
+                return None
+            writer, self.connections.own_writer = self.connections.own_writer, None
+            return writer
+        finally:
+            self._mutex.release()
 
     def divide(self, lanes: int) -> None:
         """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""

@@ -94,13 +94,15 @@ class IdleReaders:
 class PostgresConnections:
     """One connection that writes, and a few that read."""
 
-    def __init__(self, address: PostgresAddress, readers: IdleReaders | None = None) -> None:
+    def __init__(
+        self, address: PostgresAddress, readers: IdleReaders | None = None, writer: Connection | None = None
+    ) -> None:
         self.address = address
         self.queries = Queries(address.schema)
         self.readers = readers or IdleReaders()
         self.readers.join()
         self._pid = os.getpid()
-        self._writer: Connection | None = None
+        self.own_writer = writer
         self.closed = False
 
     def check_usable(self) -> None:
@@ -125,15 +127,15 @@ class PostgresConnections:
     def writer(self) -> Connection:
         """Return the connection that writes; open a new one if it broke."""
         self.check_usable()
-        if self._writer is None or self._writer.closed:
-            self._writer = self.open()
-        return self._writer
+        if self.own_writer is None or self.own_writer.closed:
+            self.own_writer = self.open()
+        return self.own_writer
 
     def drop_writer(self) -> None:
         """Close the connection that writes: it broke, or its state is unknown."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self.own_writer is not None:
+            self.own_writer.close()
+            self.own_writer = None
 
     @contextmanager
     def looking(self) -> Iterator[Connection]:

@@ -9,7 +9,7 @@ import psycopg
 
 from leasehold.domain.timestamps import SECOND
 from leasehold.errors import StoreUnsuitable
-from leasehold.stores.layout import CONTROL, Layout, other_layout
+from leasehold.stores.layout import CONTROL, LANES_AT_FIRST, Layout, other_layout
 from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.failures import other_schema
 from leasehold.stores.postgres.queries import SCHEMA_VERSION, SQL, Queries
@@ -39,7 +39,7 @@ def prepare(
             raise StoreUnsuitable(f"{connections.address.place} is older than PostgreSQL {OLDEST // 10_000}: update it")
         found = layout_of(connections.address, connections.queries, connection)
         if found is None and lane == CONTROL and not is_examined:
-            found = _create(connections, connection, lanes or 1)
+            found = _create(connections, connection, lanes or LANES_AT_FIRST)
     except psycopg.Error as error:
         raise connections.explain(error) from error
     finally:
