@@ -40,7 +40,7 @@ def in_a_process(connect: Callable[..., Locks], *arguments: object, **options: A
 
 
 class ChildProcess(Protocol):
-    """What is asked of a process that runs `carry_out` on its standard input and output, as of a `Popen`."""
+    """The part of a `Popen` that a process which runs `carry_out` on its standard input and output must have."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
