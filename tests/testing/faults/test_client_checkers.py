@@ -103,6 +103,15 @@ def test_a_lease_that_is_lost_early_is_found() -> None:
     assert kinds(check_kept([*retried, ask("a", "renew", "l5", 3, 3.5, "lost", lease="l5")], 0.8)) == []
 
 
+def test_a_lease_is_lost_with_the_session_that_expired() -> None:
+    started = ask("a", "start_session", "", 0, 0.5, "started", ttl=2.0)
+    granted, lost = grant("a", 1, 1.2, 5), ask("a", "renew", "l5", 1.6, 1.9, "lost", lease="l5")
+    assert kinds(check_kept([started, granted, lost], 0.8)) == []
+    assert kinds(check_kept([started, granted, lost], 1.0)) == ["kept"], "the session lives"
+    ended = ask("a", "end_session", "s", 0.6, 0.7, "ended")
+    assert kinds(check_kept([started, ended, granted, lost], 0.8)) == ["kept"], "it is of no session"
+
+
 def test_a_lease_that_was_waited_for_counts_from_its_first_renewal() -> None:
     granted = grant("a", 0, 2, 5, wait=2)
     lost = ask("a", "renew", "l5", 2, 2.1, "lost", lease="l5")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from leasehold.testing.faults.recording import ClientHistory, Invocation, Writing
 
 SECOND = 1_000_000_000
+FOREVER = 1 << 63
 PATIENCE = 60.0
 """Seconds that an answer may take beyond its wait: retries while a server is away, on a busy machine."""
 
@@ -150,23 +151,28 @@ def _ended_by_owners(calls: Iterable[Invocation]) -> dict[str, int]:
 
 
 def check_kept(calls: Collection[Invocation], share: float) -> list[Violation]:
-    """Report renewals that were answered `lost` while the holder could count on its lease."""
+    """Report renewals that were answered `lost` while the holder could count on its lease, and on its session."""
     first = asked_first(calls)
     found: list[Violation] = []
     good: dict[str, dict[str, int]] = defaultdict(dict)  # until when, by client and lease
     lives: dict[str, int] = {}
+    sessions: dict[str, int] = {}  # until when a client could count on the session that it was in
     for call in sorted(calls, key=lambda each: each.call):
         mine, lease = good[call.client], call.lease or str(next(iter(call.asked["what"]), ""))
-        if call.verb == "end_session":
+        ends = sessions.get(call.client, FOREVER)
+        if call.kind == "started":
+            sessions[call.client] = call.call + round(call.asked["ttl"] * share * SECOND)
+        elif call.verb == "end_session":
             mine.clear()
+            sessions.pop(call.client, None)
         elif call.verb == "release":
             mine.pop(lease, None)
         elif call.kind == "granted":
             lives[lease] = round(call.asked["ttl"] * share * SECOND)
             if not call.asked["wait"]:
-                mine[lease] = first[call.asked["request_id"]] + lives[lease]
+                mine[lease] = min(ends, first[call.asked["request_id"]] + lives[lease])
         elif call.kind == "renewed":
-            mine[lease] = call.call + lives[lease]
+            mine[lease] = min(ends, call.call + lives[lease])
         elif call.kind == "lost" and call.reply is not None and call.reply < mine.get(lease, 0):
             found.append(Violation("kept", f"an acknowledged lease was lost early: {call}", ()))
     return found
