@@ -2,7 +2,8 @@
 
 ``step`` is the only way in. It sees the records it is given, at the time it is given, and answers with an
 outcome, the changes that lead there and the events that report them; or with ``NeedRecords``: the keys of
-records that it has to see first. It is then run again from the start with those as well.
+records that it has to see first. It is then run again from the start with those as well. A rule collects its changes
+in a `Draft`, and never changes a record.
 """
 
 from __future__ import annotations
