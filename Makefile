@@ -22,6 +22,9 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 # Tests start thousands of interpreters: without bytecode each would compile the package again, and pytest all tests.
 export PYTHONDONTWRITEBYTECODE :=
 
+# mypy takes longer than the others together: it begins first, and they run beside it.
+LINTS := lint-types lint-style lint-imports lint-security
+
 # Which tests `make test` runs; empty: all of them, after the lint.
 TESTS ?=
 
@@ -34,7 +37,7 @@ RUN_ON_postgres = $(BIN)/python -m leasehold.testing.postgres $(BIN)/python -m l
 NEEDS_sqlite := $(RUNS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check browser pictures many lint format wheel bench docs prove mutants faults faults-long fuzzer clean
+.PHONY: help run test check browser pictures many lint linted bytecode $(LINTS) format wheel bench docs prove mutants faults faults-long fuzzer clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,12 +45,15 @@ help: ## show this list
 run: $(or $(NEEDS_$(STORE)),$(READY)) ## see it work: a server with its live page and busy agents (STORE=postgres or etcd: on one of its own)
 	$(if $(RUN_ON_$(STORE)),$(RUN_ON_$(STORE)),$(error there is no STORE=$(STORE); there are $(STORES)))
 
-test: $(if $(TESTS),$(READY),lint browser) ## lint, then all tests with the settings of CI (TESTS=…: these alone, without lint)
+test: $(if $(TESTS),$(READY),linted browser) ## lint, then all tests with the settings of CI (TESTS=…: these alone, without lint)
 	$(PYTEST) $(TESTS)
 
-check: lint ## lint, then the tests that are quick and start no server, browser, PostgreSQL or etcd
+check: linted ## lint, then the tests that are quick and start no server, browser, PostgreSQL or etcd
 	$(PYTEST) -q $$($(BIN)/python -m tests.kit.selection)
 	@$(BIN)/python -m tests.kit.selection --left-out
+
+linted: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 $(LINTS) bytecode
 
 browser: $(READY) ## find Chromium for the tests of the page, or try to install it; says so if it cannot
 	@$(BIN)/python -m tests.kit.browsing
@@ -59,12 +65,26 @@ many: $(READY) ## measure the page with 5,000 leases and 200 events a second for
 	LEASEHOLD_PROVE=1 $(BIN)/python -m pytest -q -s -o timeout=0 tests/server/dashboard/test_many.py
 
 lint: $(READY) ## style, types, who may import whom, and known mistakes of security
+	@$(MAKE) --no-print-directory --jobs 2 $(LINTS)
+
+lint-types:
+	$(BIN)/python -m mypy
+
+lint-style:
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy
+
+lint-imports:
 	$(BIN)/python $(BIN)/lint-imports --no-logo
+
+lint-security:
 	$(BIN)/python -m bandit --quiet --configfile pyproject.toml --recursive src scripts hatch_build.py
 	@$(BIN)/python scripts/audit.py
+
+# The bytecode of the tests, made once beside mypy: on a fresh machine each of pytest's processes would make all of it.
+# What is wrong with a test is said when the tests run.
+bytecode:
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
 
 format: $(READY) ## let ruff put the code in shape
 	$(BIN)/python -m ruff check --fix .

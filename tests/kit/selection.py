@@ -51,6 +51,7 @@ LONG = (
     "tests/guard/test_install.py",
     "tests/stores/sqlite/test_file_modes.py",
     "tests/domain/test_machine.py",
+    "tests/domain/test_pool_machine.py",
     "tests/stores/sqlite/test_kills.py",
     "tests/guard/effects/test_pairs.py",
     "tests/typed/test_typed.py",

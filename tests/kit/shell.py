@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unittest.mock import patch
 
 import leasehold
 from leasehold.cli import main
+from leasehold.cli.entry import help as cli_help
 from leasehold.domain.leases import Inspection
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ EAGER = [
     "import sys, leasehold.cli as c, leasehold.cli.supervisor.lease as it; it.RENEWALS = 30; sys.exit(c.main())",
 ]
 """A shell whose runs renew ten times as often, so that a loss is noticed soon although the TTL is long."""
+
+
+parser_built_once = cache(cli_help.build)
+"""The parser of all commands takes 15 ms to build, and `Shell.call` would build it for every command."""
 
 
 class Done(NamedTuple):
@@ -162,6 +168,7 @@ class Shell:
         out, err = io.StringIO(), io.StringIO()
         with (
             patch.dict(os.environ, self.env(holder, env), clear=True),
+            patch.object(cli_help, "build", parser_built_once),
             chdir(self.home),
             redirect_stdout(out),
             redirect_stderr(err),
