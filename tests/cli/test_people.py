@@ -143,7 +143,7 @@ def test_a_tool_of_mcp_is_refused_it_too(tmp_path: Path, way: str) -> None:
             url = stack.enter_context(serving(tmp_path, env=own)).url if way != "stdio" else ""
             given = {"LEASEHOLD_URL": url} if url else {}
             client = await stack.enter_async_context(
-                Client(f"{url}/mcp") if way == "http" else over_stdio(tmp_path, "auto", **own, **given)
+                Client(f"{url}/mcp") if way == "http" else over_stdio(tmp_path, "auto", (), **own, **given)
             )
             await call(client, "acquire_lock", resource="x", agent_id="bob")
             refused = await call(client, "force_release_lock", resource="x", reason="told to", agent_id="ada")

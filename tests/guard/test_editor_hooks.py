@@ -52,7 +52,7 @@ class Project:
         assert "Traceback" not in done.stderr
         return json.loads(done.stdout) if done.stdout else None
 
-    def claude(self, session: str, event: str, tool: str = "", agent: str = "", **tool_input: str) -> dict[str, Any]:
+    def claude(self, session: str, event: str, tool: str = "", agent: str = "", **tool_input: Any) -> dict[str, Any]:
         given: dict[str, Any] = {
             "session_id": session,
             "transcript_path": "/nowhere/transcript.jsonl",

@@ -19,8 +19,10 @@ import leasehold
 from tests.kit.serving import PATIENCE, create_key, serving, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
+
+    from mcp.client.extension import ClientExtension
 
 ERAS = ("auto", "legacy")
 LISTED_MOST = 10_000
@@ -55,18 +57,20 @@ def allowing(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def over_stdio(folder: Path, era: str, **env: str) -> AsyncIterator[Client]:
+async def over_stdio(
+    folder: Path, era: str, extensions: Sequence[ClientExtension] = (), **env: str
+) -> AsyncIterator[Client]:
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "leasehold.cli", "mcp"], env=settings(folder) | env, cwd=folder
     )
-    async with Client(stdio_client(command), mode=era) as client:
+    async with Client(stdio_client(command), mode=era, extensions=extensions) as client:
         yield client
 
 
 @asynccontextmanager
-async def over_http(folder: Path, era: str) -> AsyncIterator[Client]:
+async def over_http(folder: Path, era: str, extensions: Sequence[ClientExtension] = ()) -> AsyncIterator[Client]:
     with serving(folder, env=allowing(folder)) as server:
-        async with Client(f"{server.url}/mcp", mode=era) as client:
+        async with Client(f"{server.url}/mcp", mode=era, extensions=extensions) as client:
             yield client
 
 

@@ -19,6 +19,7 @@ _REFUSED = {
 
 
 CLOSED = "Skip it: it is closed after an unclean end, until a person has checked and opened it again."
+_AGAIN = "It was yours already. If you did not acquire it, another agent has your agent_id: stop, and choose your own. "
 HELD = "Do not touch it: skip it and go on with something else, or call wait_for_lock if you need this very one."
 NOT_HELD = "You hold no lease on it: stop that work now, and acquire_lock it anew before you go on."
 UNPROVEN = "If it is yours, call again with the token that came with it; otherwise leave it alone."
@@ -27,7 +28,7 @@ UNPROVEN = "If it is yours, call again with the token that came with it; otherwi
 def on(outcome: object) -> str:
     """Return what to do after this answer."""
     if isinstance(outcome, Granted):
-        return f"{'' if outcome.fresh else 'It was yours already. '}{_on_granted(outcome.lease)}"
+        return f"{'' if outcome.fresh else _AGAIN}{_on_granted(outcome.lease)}"
     if isinstance(outcome, Held | TimedOut):
         is_closed = any(each.state == "quarantined" for each in outcome.blockers)
         return CLOSED if is_closed else HELD

@@ -88,6 +88,12 @@ class ToolHandlers:
             return self._granted(party, who, outcome, claims)
         return await self._ticket(party, who, asked, got)
 
+    async def stop_waiting(self, party: Party, agent: str | None, ticket: str) -> None:
+        """Leave the queue, and release what was granted meanwhile."""
+        who = await _who(party, agent)
+        if not isinstance(who, Refused):
+            await self.waits.stop(party, who.name, ticket)
+
     def _granted(self, party: Party, who: CallingAgent, outcome: Any, claims: Claims) -> Json:  # noqa: ANN401 (whatever an acquire ends in)
         if isinstance(outcome, Granted):
             party.granted(outcome.lease.id, outcome.token, claims)

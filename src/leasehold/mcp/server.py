@@ -18,6 +18,7 @@ from leasehold.mcp import arguments as wording
 from leasehold.mcp import tools
 from leasehold.mcp.callers import PARTY, ask
 from leasehold.mcp.shapes import lean
+from leasehold.mcp.tasks import WaitTasks
 from leasehold.mcp.telling import said
 from leasehold.mcp.trespassing import TrespassReports
 from leasehold.wire import shapes as wire
@@ -103,6 +104,7 @@ def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServe
         PARTY.set(party_of(ctx))
         return await call_next(ctx)
 
+    tasks = WaitTasks(handlers)
     server = McpServer(
         "leasehold",
         title="Leasehold locks",
@@ -111,9 +113,10 @@ def build(handlers: ToolHandlers, party_of: PartyOf, **options: Any) -> MCPServe
         version=leasehold.__version__,
         log_level="WARNING",
         middleware=[answer_for],
+        extensions=[tasks],
         **options,
     )
-    server.trespasses = TrespassReports()
+    server.trespasses, tasks.server = TrespassReports(), server
     tools.register(server, handlers)
     _resources(server)
     _prompt(server)

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from leasehold.domain.outcomes import Granted, Lost, Refused, Released
+from leasehold.domain.outcomes import Granted, Lost, Planned, Refused, Released
 from leasehold.errors import LeaseholdError
 from leasehold.locks.connect import aconnect, is_by_role
 from leasehold.mcp.handlers import ToolHandlers
@@ -22,11 +22,13 @@ from leasehold.mcp.sessions import McpSessions
 from leasehold.wire.sentences import FOR_PEOPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from leasehold.config.settings import Choice
     from leasehold.locks.aio import AsyncLocks
     from leasehold.mcp.tickets import Claims
+
+    KeepPlan = Callable[[Planned], None]
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LEAVING = 10.0
@@ -41,8 +43,9 @@ class StdioParty:
     id = "stdio"
     connection = ""
 
-    def __init__(self, locks: AsyncLocks, sessions: McpSessions, choice: Choice) -> None:
+    def __init__(self, locks: AsyncLocks, sessions: McpSessions, choice: Choice, keep_plan: KeepPlan) -> None:
         self._locks = locks
+        self._keep_plan = keep_plan
         self._may_force = "force-release" in choice.agents_may or is_by_role(choice.url)
         self._sessions = sessions
         self.gone = asyncio.Event()
@@ -71,6 +74,8 @@ class StdioParty:
         outcome = await getattr(self._locks, verb)(**arguments)
         if isinstance(outcome, Granted):
             self._lost.follow(outcome)
+        elif isinstance(outcome, Planned):
+            self._keep_plan(outcome)
         elif verb in ("release", "renew") and isinstance(outcome, Released | Lost):
             self._lost.forget(outcome.lease)  # this very answer says so
         return outcome
@@ -83,16 +88,19 @@ class StdioParty:
         """Do nothing: the lease ends with its session."""
 
 
-def serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
-    """Serve until the client closes its end, or a signal stops the process."""
-    asyncio.run(_serve(choice, holder, space, session))
+def serve(choice: Choice, holder: str | None, space: str, session: str | None, keep_plan: KeepPlan) -> None:
+    """Serve until the client closes its end, or a signal stops the process.
+
+    `keep_plan` keeps the token of a plan where the hooks of the agent's editor find it.
+    """
+    asyncio.run(_serve(choice, holder, space, session, keep_plan))
 
 
-async def _serve(choice: Choice, holder: str | None, space: str, session: str | None) -> None:
+async def _serve(choice: Choice, holder: str | None, space: str, session: str | None, keep_plan: KeepPlan) -> None:
     """Serve one client on standard input and output. When it goes away, end the waits and sessions, then close."""
     locks = await aconnect(choice, holder=holder, space=space)
     sessions = McpSessions(locks, given={} if session is None else {locks.holder: session})
-    client = StdioParty(locks, sessions, choice)
+    client = StdioParty(locks, sessions, choice, keep_plan)
     handlers = ToolHandlers()
     running = asyncio.ensure_future(build(handlers, lambda _: client).run_stdio_async())
     beating = asyncio.ensure_future(sessions.keep())

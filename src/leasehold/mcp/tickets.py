@@ -143,6 +143,13 @@ class TicketedWaits:
         if self._open.get(key) is wait:
             _ = self._end(key, wait)
 
+    async def stop(self, party: Party, holder: str, ticket: str) -> None:
+        """Give up a wait, unless a call awaits it."""
+        key = (party.id, holder, ticket)
+        wait = self._open.get(key)
+        if wait is not None and wait.claims.count == 0:
+            await self._end(key, wait)
+
     async def close(self) -> None:
         """Give up every wait that no call awaits; the others end with their calls."""
         for key, wait in tuple(self._open.items()):

@@ -49,11 +49,8 @@ class ToolUse(Noun):
 
     def may_have_written(self, path: str, state: State) -> bool:
         """Return True if this call may have left the file in this state."""
-        return (not self.is_edit or path in self.said) and (state is None or self.ran_at(state[3]))
-
-    def ran_at(self, moment: int) -> bool:
-        """Return True if this call may have written a file that is stamped with this moment."""
-        return self.began <= moment and (self.ended is None or moment <= self.ended)
+        ran = state is None or (self.began <= state[3] and (self.ended is None or state[3] <= self.ended))
+        return ran and (not self.is_edit or path in self.said)
 
 
 class Register:

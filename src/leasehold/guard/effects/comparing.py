@@ -31,7 +31,9 @@ def changed(before: TreePicture, after: TreePicture) -> list[str]:
     if not after.is_readable:  # nothing is lost of its other files that are gone: a commit has them
         return sorted(path for path in found if path not in before.watched or state_in(after, path) is not None)
     rewritten = _rewritten(before, found)
-    new = after.states.keys() - before.states.keys() - _absent(after)
+    # Watched paths with no file are folders that are gone, whose files git reports one by one.
+    absent = {path for path in after.watched if after.states[path] is None and path not in after.hidden}
+    new = after.states.keys() - before.states.keys() - absent
     doubtful = new & {*after.staged, *after.hidden}  # their index changed, and perhaps nothing else
     if before.head != after.head:
         doubtful |= set(_differing(before, after)) - before.states.keys()
@@ -46,11 +48,6 @@ def _rewritten(before: TreePicture, found: set[str]) -> set[str]:
         return set()
     committed = blobs(before.root, before.head, doubtful)
     return doubtful & committed.keys() - set(hidden_in(before.root, doubtful))
-
-
-def _absent(after: TreePicture) -> set[str]:
-    """Return the watched paths with no file: folders that are gone, whose files git reports one by one."""
-    return {path for path in after.watched if after.states[path] is None and path not in after.hidden}
 
 
 def state_in(after: TreePicture, path: str) -> State:
