@@ -103,7 +103,7 @@ def _asked(port: int, text: str, root: str, rounds: int) -> list[float]:
 
 def of_picture(files: int, rounds: int) -> list[Figure]:
     """The picture of a repository of many files, after the first one, which warms git's caches."""
-    with scratch.folder() as folder, scratch.folder() as state:
+    with scratch.folder() as folder:
         root = Path(folder)
         for number in range(files // FILES_EACH):
             inner = root / "src" / f"{number // 20}" / f"{number}"
@@ -115,16 +115,16 @@ def of_picture(files: int, rounds: int) -> list[Figure]:
         for words in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "one"), ("status",)):
             subprocess.run(["git", "-C", folder, *words], check=True, stdout=subprocess.DEVNULL)  # noqa: S607
         (root / "src" / "0" / "0" / "0.py").write_text("changed\n")
-        taken = [_pictured(folder, state, files) for _ in range(rounds + 1)][1:]
+        taken = [_pictured(folder, files) for _ in range(rounds + 1)][1:]
     median = statistics.median(taken) * 1e3
     what = f"the picture of a repository of {files:,} files, median"
     return [at_most(what, f"{median:.1f} ms", "60 ms", median / PICTURE_MS, 1.0)]
 
 
-def _pictured(folder: str, state: str, files: int) -> float:
+def _pictured(folder: str, files: int) -> float:
     trees = around([folder])
     started = time.perf_counter()
-    (seen,) = picture.take(trees, ["src/0/0/1.py"], state=state)
+    (seen,) = picture.take(trees, ["src/0/0/1.py"])
     seconds = time.perf_counter() - started
     assert set(seen.states) == {"src/0/0/0.py", "src/0/0/1.py"}, (len(seen.states), files)
     return seconds

@@ -49,7 +49,7 @@ def begin(scene: Scene, said: Mapping[str, Sequence[str]], terms: HookTerms) -> 
     is older than the call counts as held before it, and its files are recorded as they are after that.
     """
     announce(scene, said, terms.holder)
-    pictures = picture.take(scene.trees, state=scene.state)
+    pictures = picture.take(scene.trees)
     seen = yield "inspect", {"resource": ROOT}
     owner = owner_of(terms)
     others = [lease for lease in seen.leases if not owner.owns(lease)]
@@ -108,7 +108,7 @@ def end(scene: Scene, terms: HookTerms, *, lasts: bool = False) -> Deciding:
     recorded = recording.load(scene.private)
     new = tuple(_new_trees(recorded.trees))
     whole = scene._replace(trees=(*recorded.trees, *new))
-    after = picture.take(whole.trees, recorded.watched, state=scene.state, is_later=True)
+    after = picture.take(whole.trees, recorded.watched, is_later=True)
     seen = yield "inspect", {"resource": ROOT}
     judging = Judging(whole, terms, recorded, seen.leases, ENDED)
     _announce_also(whole, new, terms)

@@ -1,7 +1,7 @@
 """A picture of a working tree: its commit, and the state of every file that is not as that commit has it.
 
 `git status` compares the files with git's index, by its own cache of times and sizes, so that a tree of 50,000 files
-takes some 40 ms. Outside of git every file is recorded.
+takes some 50 ms. Outside of git every file is recorded.
 """
 
 # Pathlib costs a one-shot process more than all of this
@@ -14,15 +14,12 @@ import subprocess
 
 from leasehold.domain.nouns import Noun
 from leasehold.errors import LeaseholdError
-from leasehold.guard.effects import quick_index
-from leasehold.guard.effects.trees import shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from leasehold.guard.effects.quick_index import QuickIndex
     from leasehold.guard.effects.trees import Tree
 
     State: TypeAlias = tuple[int, int, int, int] | None
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 UNTRACKED_MOST = 20_000
 """Of more untracked files than this, the rest is not recorded, and the picture says so."""
 _STATUS = (
-    *("-c", "core.quotePath=false", "-c", "status.relativePaths=false"),
+    *("--no-optional-locks", "-c", "core.quotePath=false", "-c", "status.relativePaths=false"),
     *(
         "status",
         "--porcelain=v2",
@@ -67,15 +64,12 @@ class TreePicture(Noun):
     """False if git could not read the tree: it was removed, or broken."""
 
 
-def take(
-    trees: Sequence[Tree], watched: Iterable[str] = (), *, state: str = "", is_later: bool = False
-) -> list[TreePicture]:
+def take(trees: Sequence[Tree], watched: Iterable[str] = (), *, is_later: bool = False) -> list[TreePicture]:
     """Take a picture of each tree, all at once; see `watching`.
 
-    `state`: a directory for what the trees cannot keep themselves. Of a later picture, the tree may be gone or broken;
-    a first one raises LeaseholdError then.
+    Of a later picture, the tree may be gone or broken; a first one raises LeaseholdError then.
     """
-    running = [(tree, _status(tree, state) if tree.is_git else None) for tree in trees]
+    running = [(tree, _status(tree.root) if tree.is_git else None) for tree in trees]
     pictures = [_developed(tree, process, is_later=is_later) for tree, process in running]
     return watching(trees, pictures, watched, is_later=is_later)
 
@@ -179,18 +173,12 @@ def from_json(given: Mapping[str, Any]) -> TreePicture:
     return TreePicture(**{**given, **lists, "states": states})
 
 
-def _status(tree: Tree, state: str) -> tuple[subprocess.Popen[bytes], QuickIndex]:
-    index = quick_index.opened(tree.root, shared(tree, "index", state)) if state else quick_index.PLAIN
+def _status(root: str) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 (git, as the user has it)
-            _command(tree.root, (*index.words, *_STATUS)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**_environment(), **index.env},
-            pass_fds=(index.descriptor,) if index.descriptor >= 0 else (),
-        ), index
+            _command(root, _STATUS), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment()
+        )
     except FileNotFoundError:
-        index.close(is_good=False)
         raise LeaseholdError("git is not installed, so nobody can tell what a tool call changes") from None
 
 
@@ -203,15 +191,11 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"LC_ALL": "C"}
 
 
-def _developed(
-    tree: Tree, running: tuple[subprocess.Popen[bytes], QuickIndex] | None, *, is_later: bool
-) -> TreePicture:
-    if running is None:
+def _developed(tree: Tree, process: subprocess.Popen[bytes] | None, *, is_later: bool) -> TreePicture:
+    if process is None:
         states = {path: state_of(tree.root, path) for path in files_below(tree.root, "")}
         return TreePicture(tree.root, "", states, is_whole=len(states) < UNTRACKED_MOST)
-    process, index = running
     told, trouble = process.communicate()
-    index.close(is_good=not process.returncode)
     if process.returncode and is_later:
         return TreePicture(tree.root, "", {}, is_readable=False)
     if process.returncode:
