@@ -42,13 +42,14 @@ class PlansOfDuel:
             session=None if who.session is None else f"{who.session}.secret-of-{who.session}",
             token=sorted(shown),
         )
+        was_due = duel.world.due()
         command = c.Announce(checks.acquire(asked, checks.Settings(), token, duel.engine))
 
         def ask_oracle(outcome: Outcome) -> Answer:
             answer = duel.oracle.plans.announce(who, resources, ttl, token, shown)
             if isinstance(outcome, Planned):
                 self.ids[duel.oracle.plans.all[-1]] = outcome.plan.id
-                if not duel.world.due():  # else the answer tells what it was before the sweep
+                if not was_due:  # else the sweep, which came after the answer, may have ended what it told of
                     assert _cells(outcome.plan) == _cells(self._seen(outcome.plan.id)), "later it is told otherwise"
             return answer
 
