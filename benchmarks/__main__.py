@@ -11,7 +11,19 @@ import sys
 import traceback
 from pathlib import Path
 
-from benchmarks import core, hooks, lanes, over_etcd, over_git, postgres, processes, servers, serving, startup
+from benchmarks import (
+    core,
+    hooks,
+    lanes,
+    observing,
+    over_etcd,
+    over_git,
+    postgres,
+    processes,
+    servers,
+    serving,
+    startup,
+)
 from benchmarks.report import Figure, is_quick, machine, show, subject, write_json, write_svg
 
 
@@ -37,6 +49,7 @@ BENCHMARKS = {
     "processes": processes.taking_turns,
     "processes-on-stores": processes.on_network_stores,
     **serving.BENCHMARKS,
+    **observing.BENCHMARKS,
     **postgres.BENCHMARKS,
     **over_etcd.BENCHMARKS,
     **lanes.BENCHMARKS,
