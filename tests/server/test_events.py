@@ -7,6 +7,7 @@ import json
 import select
 import socket
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,14 @@ import pytest
 
 import leasehold
 from leasehold.locks.connect import open_served
+from leasehold.routing.history import HistoryOfLanes
 from leasehold.server.access.authentication import Authenticator
 from leasehold.server.access.principals import OPEN
-from leasehold.server.api import events, sse
+from leasehold.server.api import events, sse, tail
 from tests.kit.serving import PATIENCE, Running, command_with, create_key, id_of, serving, until, until_soon
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from http.client import HTTPResponse
     from pathlib import Path
 
@@ -362,6 +364,46 @@ def test_a_reader_that_comes_back_too_late_learns_of_the_gap(tmp_path: Path, mon
         await until_soon(lambda: late.names() == ["r2", "r3", "r4"])
         assert late.received.count(b"event: gap") == 1
         assert late.received.index(b"event: gap") < late.received.index(b"id: ")
+
+    play(tmp_path, scene)
+
+
+def have_seen(readers: Sequence[Reader], count: int) -> bool:
+    return all(reader.names() == [f"r{number}" for number in range(count)] for reader in readers)
+
+
+def test_the_store_is_read_once_for_all_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[object] = []
+    read = HistoryOfLanes.after
+
+    def counted(history: HistoryOfLanes, *asked: Any) -> Any:  # noqa: ANN401 (as the method has it)
+        reads.append(asked)
+        return read(history, *asked)
+
+    monkeypatch.setattr(HistoryOfLanes, "after", counted)
+    streams, rounds = 20, 12
+
+    async def scene(it: Streaming) -> None:
+        readers = [Reader() for _ in range(streams)]
+        for reader in readers:
+            await it.open(reader)
+        for number in range(rounds):
+            await it.fill(number)
+            await until_soon(partial(have_seen, readers, number + 1))
+        assert len(reads) <= 3 * streams + 2 * rounds
+
+    play(tmp_path, scene)
+
+
+def test_a_stream_beyond_what_the_tail_keeps_reads_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "KEPT", 2)
+
+    async def scene(it: Streaming) -> None:
+        reader = Reader()
+        await it.open(reader)
+        for number in range(12):
+            await it.fill(2 * number, 2 * number + 1)
+            await until_soon(partial(have_seen, [reader], 2 * number + 2))
 
     play(tmp_path, scene)
 

@@ -34,6 +34,14 @@ def cursor_of(text: str, lanes: int) -> Cursor | None:
     return tuple(map(int, numbers))
 
 
+def is_after(seq: int, cursor: Cursor) -> bool:
+    """Return True if the event with this number comes after the cursor in its lane."""
+    if len(cursor) == 1:
+        return seq > cursor[0]
+    lane, number = place_of(seq)
+    return number > cursor[lane]
+
+
 def moved(cursor: Cursor, seq: int) -> Cursor:
     """Return the cursor after the event with this number."""
     if len(cursor) == 1:

@@ -12,7 +12,7 @@ from leasehold.requests.lookups import history_query
 from leasehold.routing.cursors import DIGITS_MOST, cursor_of
 from leasehold.routing.joining import driven, lanes_of_history, order_of, place_in
 from leasehold.routing.lanes import every_lane, numbered, place_of
-from leasehold.stores import HistoryQuery
+from leasehold.stores import SERVERS, HistoryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,13 @@ FEW = 32
 """Past events that are read first, since there are rarely more to read."""
 RECENT_MOST = 10_000
 NO_CURSOR = "must be the id of an event"
+EVERYTHING = HistoryQuery(limit=PAGE)
+"""Asks for the events of every space but that of the servers."""
+
+
+def is_of_servers(query: HistoryQuery) -> bool:
+    """Return True if this asks for events of the servers' own space, which `EVERYTHING` does not have."""
+    return query.space == SERVERS
 
 
 class HistoryOfLanes:

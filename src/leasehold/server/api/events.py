@@ -1,7 +1,8 @@
 """The history as it grows, for clients that watch it, as server-sent events.
 
-A stream is a place in the history, not a buffer: it reads a page from the store when its client is ready for more. So a
-slow client costs only its connection and a page. It resumes with `Last-Event-ID`.
+A stream is a place in the history, not a buffer: it takes what is new when its client is ready for more, from the tail
+that all streams share, or from the store if that is further back. So a slow client costs only its connection and a
+page. It resumes with `Last-Event-ID`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from leasehold.errors import InvalidInput
 from leasehold.routing.cursors import moved, text_of
+from leasehold.routing.history import is_of_servers
 from leasehold.server.access.shares import Shares, payer
 from leasehold.server.api import problems
 from leasehold.server.api.problems import Problem
 from leasehold.server.api.routes import of_verb
 from leasehold.server.api.sse import BEAT, COMMENT, OpenStreams, SseStream, wait_for
+from leasehold.server.api.tail import EventTail
 from leasehold.wire import shapes as wire
 
 if TYPE_CHECKING:
@@ -37,11 +40,12 @@ READERS_MOST = 400
 CATCH_UP = 10_000
 """A client that comes back after more events than this gets a `gap` first."""
 POLL_EVERY = 1.0
-"""How often to read what other processes on the same store did, of which this one is not notified, in seconds."""
+"""How often a stream without news looks whether its client may still read, in seconds."""
 PIECE = 64 * 1024
 """Bytes that are sent at once; the next are made when these are on their way."""
 PAUSE = 0.1
-"""Between two reads of the history while much happens, in seconds: each then finds more."""
+"""Between two reads of the store by a stream that the tail does not serve, in seconds."""
+NOWHERE = -1
 GAP = b"event: gap\ndata: {}\n\n"
 ROUTE = of_verb("events", ("too_many",))
 
@@ -55,21 +59,12 @@ class EventStreams(OpenStreams):
         super().__init__(authenticator)
         self.served = served
         self.readers = Shares[EventStream](READERS_EACH, READERS_MOST, EventStream.drop, lambda _: False)
-        self._news = asyncio.Event()
-
-    def _observe(self, _events: Sequence[Event]) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        self.tail = EventTail(served)
 
     def close(self) -> None:
         """End every stream, because the server stops."""
         super().close()
-        self._news.set()
-
-    @property
-    def news(self) -> asyncio.Event:
-        """Set when something happens. Get it before you read, or you miss what happens meanwhile."""
-        return self._news
+        self.tail.close()
 
     def _start(self, last: str | None) -> tuple[Cursor, bool]:
         """Return the place after the event with this id, and whether the id comes from another history."""
@@ -89,7 +84,7 @@ class EventStreams(OpenStreams):
         """Free the room of a stream."""
         self.readers.leave(stream.payer, stream)
         if not self.readers.taken:
-            self.served.unwatch(self._observe)
+            self.tail.close()
 
     async def open(self, who: Principal, asked: dict[str, Any], header: str | None) -> EventStream:
         """Return a stream of these events, from after the last one that the client has seen."""
@@ -100,8 +95,11 @@ class EventStreams(OpenStreams):
         stream = EventStream(self, payer(who), query, start, has_gap=is_foreign)
         if not self.readers.take(stream.payer, stream):
             raise Problem("too_many", f"you watch {READERS_EACH} streams of events already; close one first")
-        if self.readers.taken == 1:
-            self.served.watch(self._observe)
+        try:
+            await self.tail.begin()
+        except BaseException:
+            self.leave(stream)
+            raise
         return stream
 
 
@@ -115,6 +113,8 @@ class EventStream(SseStream):
         """The principal whose share of the streams it is taken from."""
         self._query = query
         self._last = last
+        self._place = NOWHERE
+        """Its place in the tail, once it has read the store to its end."""
         self._has_gap = has_gap
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,10 +128,10 @@ class EventStream(SseStream):
         """Yield events, some at a time."""
         if self._has_gap:
             yield GAP
-        loop, read, silent_since = asyncio.get_running_loop(), self._streams.served.history.after, time.monotonic()
+        silent_since = time.monotonic()
         while not self._streams.is_closing:
-            read_at, news = time.monotonic(), self._streams.news
-            found, has_gap = await loop.run_in_executor(None, read, self._last, self._query, CATCH_UP)
+            read_at, news = time.monotonic(), self._streams.tail.news
+            found, has_gap = await self._next()
             content, at = GAP if has_gap else b"", self._last
             for event in found:
                 at = moved(at, event.seq)
@@ -148,4 +148,18 @@ class EventStream(SseStream):
             yield COMMENT if is_silent else b""
             silent_since = read_at if is_silent else silent_since
             await wait_for(news, POLL_EVERY)
-            await asyncio.sleep(max(0.0, read_at + PAUSE - time.monotonic()))
+            if self._place == NOWHERE:
+                await asyncio.sleep(max(0.0, read_at + PAUSE - time.monotonic()))
+
+    async def _next(self) -> tuple[Sequence[Event], bool]:
+        """Return the next events, and whether some before them are left out."""
+        tail = self._streams.tail
+        end, found = tail.end, tail.after(self._place, self._last, self._query)
+        if found is not None:
+            self._place = end
+            return found, False
+        loop, read = asyncio.get_running_loop(), self._streams.served.history.after
+        read_now, has_gap = await loop.run_in_executor(None, read, self._last, self._query, CATCH_UP)
+        is_at_end = not read_now and not is_of_servers(self._query)  # the tail has none of those
+        self._place = end if is_at_end else NOWHERE
+        return read_now, has_gap
