@@ -44,6 +44,8 @@ export interface Acquire {
   token?: string | string[] | null;
   /** The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events. */
   trace?: string | null;
+  /** The name of the machine that acquires it, for others to see. */
+  host?: string | null;
 }
 
 /** Take a lease, or wait for it. */
@@ -92,6 +94,8 @@ export interface AcquireCall {
   token?: string | string[] | null;
   /** The `traceparent` of the caller (W3C), or another id: kept with the lease, and in its events. */
   trace?: string | null;
+  /** The name of the machine that acquires it, for others to see. */
+  host?: string | null;
 }
 
 /** A session, or a holder without one, in the wait-for graph. */
@@ -604,6 +608,8 @@ export interface Lease {
   reason: string | null;
   /** JSON that the holder put there for others to see. */
   context: unknown;
+  /** The machine that acquired it, as its client names it; null if the client did not. */
+  host: string | null;
 }
 
 /** Live leases, the oldest first. */
@@ -646,6 +652,8 @@ export interface ListedLease {
   reason: string | null;
   /** JSON that the holder put there for others to see. */
   context: unknown;
+  /** The machine that acquired it, as its client names it; null if the client did not. */
+  host: string | null;
   /** The principal, as NAME:ID; for admins, on a server with keys. */
   principal?: string;
   /** Id of the key that was used; for admins, on a server with keys. */

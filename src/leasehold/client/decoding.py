@@ -67,6 +67,7 @@ def lease(it: Json) -> Lease:
         it.get("principal"),
         it.get("key"),
         it.get("trace"),
+        it.get("host"),
     )
 
 

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from leasehold.requests.calls import Call
 
 _ANYTHING = checks.Settings(ttl_most=durations.LONGEST)
-_PLAIN = {"resources": str, "ttl": int, "holder": str, "space": str, "lease": str, "token": str}
+_PLAIN = {"resources": str, "ttl": int, "holder": str, "space": str, "host": str, "lease": str, "token": str}
 _CHECKS: dict[str, Callable[[Any], object]] = {
     "resources": checks.resource,
     "ttl": lambda value: checks.ttl(value, _ANYTHING),
     "holder": lambda value: checks.text(value, "holder", 256),
     "space": checks.space,
+    "host": lambda value: checks.text(value, "host", 255),
     "lease": checks.lease_id,
     "token": lambda value: checks.text(value, "token", 256),
 }

@@ -93,6 +93,8 @@ class LeaseRequest(Noun):
     """Digest of what a request_id stands for: another body is another request."""
     trace: str | None = None
     """The trace of the caller, as the caller spells it."""
+    host: str | None = None
+    """The machine of the caller, as the caller names it."""
 
 
 class Hold(Noun):

@@ -42,6 +42,8 @@ class Lease(Noun):
     """The id of the key that it was taken with, for admins."""
     trace: str | None = None
     """The trace of the caller that acquired it, if there is one: a `traceparent`."""
+    host: str | None = None
+    """The machine of the caller that acquired it, as that caller names it."""
 
     @property
     def value(self) -> str | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar, Unpack, overload
 
     from leasehold.domain.outcomes import Acquired, Planned, Refused
-    from leasehold.locks.arguments import Duration, Names, Wait
+    from leasehold.locks.arguments import Defaults, Duration, Names, Wait
     from leasehold.locks.holding.aio import AsyncLock, AsyncTerm
     from leasehold.locks.holding.held import AcquireOptions, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
@@ -56,8 +56,8 @@ class AsyncLocks(CallDefaults):
     A task that is cancelled in `acquire` leaves the queue and holds nothing.
     """
 
-    def __init__(self, answers: AsyncAnswers, *, holder: str, space: str = "default", ttl: float | str = "30m") -> None:
-        super().__init__(holder=holder, space=space, ttl=ttl)
+    def __init__(self, answers: AsyncAnswers, **defaults: Unpack[Defaults]) -> None:
+        super().__init__(**defaults)
         self._answers = answers
         self._losses: LossWatch | None = None
         self._entered: dict[str, int] = {}  # how many blocks hold each lease: several after a re-entrant `lock`

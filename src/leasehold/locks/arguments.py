@@ -21,7 +21,7 @@ from leasehold.locks.sync import OF_A_LEASE, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, TypeAlias
+    from typing import Any, Required, TypeAlias, TypedDict
 
     Names: TypeAlias = str | Sequence[str]
     Duration: TypeAlias = float | str | timedelta | datetime
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
     """True waits for ever."""
     Leased: TypeAlias = str | Granted | HeldLease | Lease | Planned | Plan
     """A lease's id, or what has it: `Granted`, `HeldLease` and `Planned` bring the token along."""
+
+    class Defaults(TypedDict, total=False):
+        """The arguments that a caller sets once, for all calls (`CallDefaults`)."""
+
+        holder: Required[str]
+        space: str
+        ttl: float | str
+        host: str | None
+
 
 WAIT_AT_ONCE = 24 * 3600
 """Seconds: the longest wait of one request. `wait=True` asks again after it."""

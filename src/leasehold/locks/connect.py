@@ -17,10 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from typing import TypeAlias, TypedDict
+    from typing import TypeAlias
 
     from leasehold.config.settings import Choice
     from leasehold.locks.aio import AsyncAnswers, AsyncLocks
+    from leasehold.locks.arguments import Defaults
     from leasehold.locks.hosted import Served
     from leasehold.locks.local import Driver
     from leasehold.requests.calls import Answers
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from leasehold.stores.protocol import NetworkStore, Store
 
     Timeout: TypeAlias = float | str | timedelta
-
-    class Identity(TypedDict):
-        """The arguments that a caller sets once, for all calls."""
-
-        holder: str
-        space: str
-        ttl: float | str
 
 
 def connect(
@@ -235,12 +229,13 @@ def _chosen(url: str | Choice | None, timeout: Timeout | None = None) -> Choice:
     return choice.with_patience(timeout, "timeout")
 
 
-def _identity(choice: Choice, holder: str | None, space: str | None) -> Identity:
+def _identity(choice: Choice, holder: str | None, space: str | None) -> Defaults:
     """Return what a caller need not pass to each call."""
     return {
         "holder": (choice.holder or identity.of_process()) if holder is None else checks.text(holder, "holder", 256),
         "space": choice.space if space is None else checks.space(space),
         "ttl": choice.ttl,
+        "host": identity.host(),
     }
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         Updated,
     )
     from leasehold.domain.sessions import Session, SessionEnded, SessionRenewed, SessionStarted
-    from leasehold.locks.arguments import Duration, Leased, Names, Wait
+    from leasehold.locks.arguments import Defaults, Duration, Leased, Names, Wait
     from leasehold.locks.holding.held import AcquireOptions, HeldLease, LockTerms, OnLost, P, R
     from leasehold.locks.holding.losses import LossWatch
     from leasehold.locks.holding.sync import Keeper, Lock
@@ -53,19 +53,19 @@ _EVERYWHERE = frozenset(("list", "plans", "graph", "history", "sessions"))
 
 
 class CallDefaults:
-    """The holder, space and TTL that a call uses unless it names its own."""
+    """The holder, space, TTL and host that a call uses unless it names its own."""
 
-    def __init__(self, *, holder: str, space: str, ttl: float | str = "30m") -> None:
-        self.holder = holder
-        self.space = space
-        self.ttl = ttl
-        """The TTL of a `lock` that names none."""
+    def __init__(self, **defaults: Unpack[Defaults]) -> None:
+        self.holder = defaults["holder"]
+        self.space = defaults.get("space", "default")
+        self.host = defaults.get("host")  # none in a server: its machine is not that of its clients
+        self.ttl = defaults.get("ttl", "30m")  # of a `lock` that names none
 
     def _call(self, verb: str, given: dict[str, Any]) -> Call:
         """Return the call of a verb, from the arguments of its signature."""
         del given["self"]
         if verb not in _EVERYWHERE:
-            for field in ("holder", "space"):
+            for field in ("holder", "space", "host"):
                 if field in given and given[field] is None:
                     given[field] = getattr(self, field)
         is_plain = _PLAIN.issuperset(map(type, map(given.get, SPANS)))
@@ -79,10 +79,8 @@ class CallDefaults:
 class Locks(CallDefaults, Planning):
     """Leases on shared things. Get one from `leasehold.connect`."""
 
-    def __init__(
-        self, answers: Answers, *, holder: str, space: str = "default", ttl: float | str = "30m", threaded: bool = True
-    ) -> None:
-        super().__init__(holder=holder, space=space, ttl=ttl)
+    def __init__(self, answers: Answers, *, threaded: bool = True, **defaults: Unpack[Defaults]) -> None:
+        super().__init__(**defaults)
         self._answers = answers
         self.threaded = threaded
         """False: `answers` serves one thread only, so `lock` cannot renew in the background."""
@@ -112,6 +110,7 @@ class Locks(CallDefaults, Planning):
         intent: bool = False,
         token: str | Sequence[str] | None = None,
         trace: str | None = None,
+        host: str | None = None,
     ) -> Acquired:
         """Take a lease, or wait for it: `Granted`, `Held`, `TimedOut`, `Deadlock` or `Refused`.
 
@@ -136,6 +135,7 @@ class Locks(CallDefaults, Planning):
             intent: a refused try counts as waiting for a minute when deadlocks are looked for.
             token: one token, or up to 64, of leases that you have: proof for `reentrant`, and for `yours` in a refusal.
             trace: the `traceparent` of the caller, kept with the lease: see `leasehold.tracing`.
+            host: the machine that acquires it, for others to see; the name of this one by default.
         """
         return self._acquire(self._call("acquire", locals()), waits_for_ever=wait is True)
 

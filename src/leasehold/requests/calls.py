@@ -89,6 +89,7 @@ class Terms(Noun):
     reentrant: bool
     intent: bool
     first: bool
+    host: str | None
 
 
 class Settings(Noun):

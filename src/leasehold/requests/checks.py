@@ -49,7 +49,7 @@ def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
     """Check the terms of an acquire, in the order of the table. The result depends on these arguments alone."""
     # fmt: off
     (life, wait, mode, slots, any_of, holder, tenant, name, reason, priority, reentrant, grace, on_expiry, intent,
-     first, authority) = said
+     first, host, authority) = said
     # fmt: on
     where = space(tenant)
     who = text(holder, "holder", 256)
@@ -69,6 +69,7 @@ def terms(settings: Settings, said: tuple[object, ...]) -> Terms:
         flag(reentrant, "reentrant"),
         flag(intent, "intent"),
         flag(first, "first"),
+        optional_text(host, "host", 255),
     )
 
 
@@ -88,7 +89,7 @@ def acquire(
     known = terms(settings, said) if memory is None else memory.terms(settings, said)
     # fmt: off
     (space, holder, actor, mode, slots, any_of, ttl, name, reason, grace, quarantine,
-     wait, priority, reentrant, intent, first) = known
+     wait, priority, reentrant, intent, first, host) = known
     # fmt: on
     session = secret = request = principal = key = None
     if proven is not None:
@@ -109,7 +110,7 @@ def acquire(
     )
     # fmt: off
     asks = (space, options, mode, slots, ttl, holder, session, tokens, name, told, reason, grace, quarantine, request,
-            principal, key, body, None if trace is None else text(trace, "trace", 128))
+            principal, key, body, None if trace is None else text(trace, "trace", 128), host)
     # fmt: on
     ask = new(LeaseRequest, asks)
     return new(c.Acquire, (actor, ask, engine, wait, priority, reentrant, intent, secret, first, shown))

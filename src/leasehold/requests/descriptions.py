@@ -19,6 +19,7 @@ ARGUMENTS: Final[dict[str, tuple[str, object]]] = {
     "first": ("True: this request_id was never sent before. Only for a request_id drawn at random.", False),
     "grace": ("Seconds after an unclean end for which the resource stays closed.", 0),
     "holder": ("Name of the agent, job or person; by default the name of the key.", "coder-3"),
+    "host": ("The name of the machine that acquires it, for others to see.", "build-3"),
     "holders": ("Only of these holders.", ["coder-3"]),
     "id": ("Id of the run.", _RUN),
     "intent": ("A refused try counts as waiting for a minute when deadlocks are looked for.", False),

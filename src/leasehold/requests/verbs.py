@@ -114,6 +114,7 @@ ACQUIRE: tuple[tuple[Any, ...], ...] = (
     ("first", "flag", False),
     ("token", "names?", None),
     ("trace", "text?", None),
+    ("host", "text?", None),
 )
 PLAN: tuple[tuple[Any, ...], ...] = (
     *(("resources", "names", ...), _TTL, _NAME, ("reason", "text?", None), _HOLDER, _SESSION, _SPACE),

@@ -36,6 +36,7 @@ _LEASE = (
     ("name", "text?"),
     ("reason", "text?"),
     ("context", "context"),
+    ("host", "text?"),
 )
 _SESSION = (
     ("id", "text", "session"),

@@ -63,7 +63,7 @@ def lease_values(it: Lease) -> tuple[Any, ...]:
     # Unpacked at once: reading each field by its name takes several times as long.
     # fmt: off
     (id_, space, resources, holder, session_, mode, slots, fence, ttl, begun, end, name, reason, context, as_of,
-     _, _, _) = it
+     _, _, _, host) = it
     # fmt: on
     return (
         id_,
@@ -82,6 +82,7 @@ def lease_values(it: Lease) -> tuple[Any, ...]:
         name,
         reason,
         None if context is None else _context(context),
+        host,
     )
 
 

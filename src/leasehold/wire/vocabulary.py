@@ -92,6 +92,7 @@ FIELDS: Final[dict[str, tuple[str, object]]] = {
     "ticket": ("Send it as the `request_id` of the same acquire to keep your place.", "t0123456789abcdef"),
     "title": ("The problem in a few words.", "Somebody else has it"),
     "token": ("Proof that the lease is yours: renew and release need it. No other answer has it.", "5f0c9a1e"),
+    "host": ("The machine that acquired it, as its client names it; null if the client did not.", "build-3"),
     "trace": (
         "The `traceparent` of the request that acquired it; only if it had one.",
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",

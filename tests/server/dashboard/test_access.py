@@ -55,7 +55,8 @@ def _busy_day(server: Running) -> list[socket.socket]:
         _take(
             server, f"path:src/parser/part_{number:02}.py", f"coder-{number % 6}", ttl_seconds=600 + number * 90, **work
         )
-    _take(server, ["deploy://api-prod", "deploy://web"], "ci-7", ttl_seconds=900, name="release 1.4", reason="hotfix")
+    deploy = {"name": "release 1.4", "reason": "hotfix", "host": "build-3"}
+    _take(server, ["deploy://api-prod", "deploy://web"], "ci-7", ttl_seconds=900, **deploy)
     _take(server, "docs", "reader-1", mode="shared", name="index the docs")
     for number in range(9):
         proof = _take(server, f"issue:{40 + number % 3}", f"triage-{number % 2}", name="label and assign")

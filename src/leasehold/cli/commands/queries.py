@@ -48,7 +48,7 @@ def _inspected(seen: Inspection, own: Collection[str]) -> str:
             lines.append(f"  key       {lease.key} of {shown(lease.principal)}")
         lines += [
             f"  {name:9} {shown(value)}"
-            for name, value in (("session", lease.session), ("trace", lease.trace))
+            for name, value in (("host", lease.host), ("session", lease.session), ("trace", lease.trace))
             if value
         ]
         if lease.reason:

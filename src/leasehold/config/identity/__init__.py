@@ -294,7 +294,12 @@ def _root(here: str, project: str | None, env: Mapping[str, str]) -> str:
 
 
 def _at_host(env: Mapping[str, str]) -> str:
-    return f"{clean_part(_user(env), 'unknown')}@{clean_part(os.uname().nodename, 'localhost')}"
+    return f"{clean_part(_user(env), 'unknown')}@{host()}"
+
+
+def host() -> str:
+    """Return the name of this machine, or of the container, as a lease and a holder's name have it."""
+    return clean_part(os.uname().nodename, "localhost")
 
 
 def _user(env: Mapping[str, str]) -> str:

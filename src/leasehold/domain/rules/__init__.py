@@ -144,6 +144,8 @@ class Draft:
             detail["key"] = ask.key
         if ask.trace is not None:
             detail["trace"] = ask.trace
+        if ask.host is not None:
+            detail["host"] = ask.host
         told = (kind, self.now, ask.space, resources, ask.holder, ask.session, id_, fence, detail, 0)
         self.events.append(Event(*told))
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         intent: bool
         token: str | Sequence[str] | None
         trace: str | None
+        host: str | None
 
     class LockTerms(AcquireOptions, total=False):
         """The options that `guarded` passes to `lock`."""

@@ -42,6 +42,7 @@ ACQUIRE: dict[str, tuple[object, ...]] = {
     "request_id": (*BAD_TEXT, "x" * 129),
     "intent": BAD_FLAG,
     "trace": (*BAD_TEXT, "x" * 129),
+    "host": (*BAD_TEXT, "x" * 256),
 }
 PROOF: dict[str, tuple[object, ...]] = {
     "token": (*BAD_TEXT, "x" * 257),

@@ -78,7 +78,7 @@ export function openLease(app, lease) {
     el("button", { type: "button", onclick: () => steal(lease) }, "Steal"),
     el("button", { type: "button", onclick: () => extend(lease) }, "Extend"));
   open(lease.id, named(lease.resources, lease.space), facts([
-    ["Page", resourceLinks(lease.resources, lease.space)], ["Holder", holderLink(lease.holder, lease.space)], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
+    ["Page", resourceLinks(lease.resources, lease.space)], ["Holder", holderLink(lease.holder, lease.space)], ["Host", lease.host], ["Work", lease.name], ["Reason", lease.reason], ["Left", remaining],
     ["Held for", since], ["Mode", lease.mode === "slots" ? `slots, ${lease.slots}` : lease.mode],
     ["Fence", String(lease.fence)], ["Lease", lease.id], ["Session", sessionLink(lease.session, lease.space)], ["Principal", lease.principal], ["Key", keyLink(lease.key)], ["Trace", traceOf(lease.trace)], ["Space", lease.space],
   ]), buttons, queue, context, el("h3", {}, "Lately"), events);

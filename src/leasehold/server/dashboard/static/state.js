@@ -97,7 +97,7 @@ function fromWire(lease) {
     id: lease.id, space: lease.space, resources: lease.resources, holder: lease.holder, session: lease.session,
     mode: lease.mode, slots: lease.slots, fence: lease.fence, ttl,
     acquired: Date.parse(lease.acquired_at), expires: Date.parse(lease.expires_at),
-    name: lease.name, reason: lease.reason, context: lease.context, key: lease.key ?? null, principal: lease.principal ?? null, trace: lease.trace ?? null, text: textOf(lease),
+    name: lease.name, reason: lease.reason, context: lease.context, key: lease.key ?? null, principal: lease.principal ?? null, trace: lease.trace ?? null, host: lease.host ?? null, text: textOf(lease),
   };
 }
 
@@ -107,7 +107,7 @@ function fromGrant(event) {
   const lease = {
     id: event.lease, space: event.space, resources: event.resources, holder: event.holder, session: event.session,
     mode: MODES[detail.mode] ?? detail.mode, slots: detail.slots, fence: event.fence, ttl: lifeOf(event.session, detail.ttl_seconds * 1000, acquired, expires, acquired), acquired, expires,
-    name: detail.name ?? null, reason: detail.reason ?? null, context: null, key: detail.key ?? null, principal: detail.principal ?? null, trace: detail.trace ?? null,
+    name: detail.name ?? null, reason: detail.reason ?? null, context: null, key: detail.key ?? null, principal: detail.principal ?? null, trace: detail.trace ?? null, host: detail.host ?? null,
   };
   lease.text = textOf(lease);
   return lease;

@@ -21,7 +21,7 @@ function ticking(since) {
 const heldFor = (at) => ticking(() => span(now() - Date.parse(at)));
 const timeLeft = (at) => ticking(() => (Date.parse(at) > now() ? left(Date.parse(at) - now()) : "over"));
 
-const LEASES = ["Resource", "Holder", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Trace", "Session", "Key", ""];
+const LEASES = ["Resource", "Holder", "Host", "Work", "Reason", { text: "Held for", number: true }, { text: "Left", number: true }, "Mode", { text: "Fence", number: true }, "Trace", "Session", "Key", ""];
 const WAITS = ["Holder", "Resource", { text: "Waiting for", number: true }, "Work", "Reason"];
 
 // `own`: whose page it is; a column that would say the same in every row is left out.
@@ -29,7 +29,7 @@ function leaseTable(app, leases, empty, own = "") {
   const may = app.me.can.includes("force_release");
   const acts = (lease) => may && [button("Extend", () => extend(lease)), " ", button("Force-release", () => forceRelease(lease), true)];
   return table("Leases", LEASES, leases.map((it) => [
-    resourceLinks(it.resources, it.space), own === "holder" || own === "session" ? "" : holderLink(it.holder, it.space), it.name ?? "", it.reason ?? "", heldFor(it.acquired_at), timeLeft(it.expires_at),
+    resourceLinks(it.resources, it.space), own === "holder" || own === "session" ? "" : holderLink(it.holder, it.space), it.host ?? "", it.name ?? "", it.reason ?? "", heldFor(it.acquired_at), timeLeft(it.expires_at),
     it.mode, String(it.fence), traceOf(it.trace), own === "session" ? "" : sessionLink(it.session, it.space) ?? "", own === "key" ? "" : keyLink(it.key) ?? "", acts(it) || ""]), empty);
 }
 
