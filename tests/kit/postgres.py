@@ -41,7 +41,7 @@ def server() -> Postgres:
 def schema(lanes: int | None = 1) -> Iterator[str]:
     """The URL of an empty place in the shared server, for a store with so many lanes; None: it does not say."""
     name = f"t{os.getpid()}_{next(_numbers)}"
-    yield f"{server().url}?schema={name}" + ("" if lanes is None else f"&lanes={lanes}")
+    yield f"{server().url}?{'' if lanes is None else f'lanes={lanes}&'}schema={name}"
     with psycopg.connect(server().url, autocommit=True) as connection:
         for each in (name, *(f"{name}_{lane}" for lane in range(1, LANES_MOST + 1) if lanes != 1)):
             connection.execute(f"DROP SCHEMA IF EXISTS {each} CASCADE")
