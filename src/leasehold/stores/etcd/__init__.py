@@ -113,7 +113,9 @@ class EtcdStore(NetworkStore):
         try:
             # This also fails if the clock is known already, but no member answers.
             self.layout = find_layout(self, lane, lanes or self.address.lanes, is_examined=is_examined)
-            self.client.know_the_time()
+            while not self.client.clock.is_exact:  # until a second has turned
+                self.client.gateway.ask_the_time()
+            self.client.gateway.rest()
             self._accept_cluster()
         except BaseException:
             self.close()

@@ -55,12 +55,6 @@ class EtcdClient:
         if is_last:
             self._close()
 
-    def know_the_time(self) -> None:
-        """Ask for the date until a second has turned: then the clock is known well enough."""
-        while not self.clock.is_exact:
-            self.gateway.ask_the_time()
-        self.gateway.rest()
-
     def keep_time(self) -> None:
         """Follow the members' clock once the store has been open for a while."""
         if self._timekeeper is None and time.monotonic() > self._opened + SETTLED:

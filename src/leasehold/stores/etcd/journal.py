@@ -320,8 +320,3 @@ class Replica:
     def assume(self, keys: Iterable[str]) -> None:
         """Cache these records as absent; the commit verifies it."""
         self.records.update(dict.fromkeys(keys, EMPTY))
-
-    def unassume(self, keys: Iterable[str]) -> None:
-        """Remove records that were assumed to be absent and not verified."""
-        for key in keys:
-            self.records.pop(key, None)

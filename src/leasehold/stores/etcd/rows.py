@@ -75,11 +75,6 @@ class Meta(Noun):
         return Layout(self.lane, self.lanes)
 
 
-def value_of(data: bytes) -> bytes:
-    """Encode a value for storage."""
-    return data if len(data) <= _SHORT else zlib.compress(data, 1)
-
-
 def data_of(value: bytes) -> bytes:
     """Decode a stored value."""
     return zlib.decompress(value) if value.startswith(_COMPRESSED) else value
@@ -227,7 +222,7 @@ class LargeValues:
 
     def value(self, owner: str, data: bytes) -> bytes:
         """Return what to write at this key: the value, or a reference to parts that `writing` will write."""
-        value = value_of(data)
+        value = data if len(data) <= _SHORT else zlib.compress(data, 1)
         if len(value) <= ROOM:
             return value
         names = self._store.names

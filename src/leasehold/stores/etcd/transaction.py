@@ -348,7 +348,9 @@ class EtcdTransaction(NetworkTransaction):
         return [*self._replica.news(self._store.names), self._store.precedence.question]
 
     def _unassume(self) -> None:
-        self._replica.unassume(self._assumed)
+        """Remove records that were assumed to be absent and not verified."""
+        for key in self._assumed:
+            self._replica.records.pop(key, None)
         self._assumed.clear()
 
     def close(self) -> None:

@@ -233,7 +233,8 @@ class SqliteTransaction:
             return
         database = self._database
         database.doubt()
-        database.log.longest = max(database.log.longest, longest_of(changes))
+        asks = [change[1].ask for change in changes if isinstance(change[1], Hold)]
+        database.log.longest = max([database.log.longest, *[ask.ttl + ask.grace for ask in asks if ask is not None]])
         try:
             if database.journal is None:
                 write(database.cursor, changes if after is not None else last_of_each(changes))
@@ -308,12 +309,6 @@ class SqliteTransaction:
         else:
             self._records.update(self._after)  # they keep their age: to evict one only costs a load
         self._database.trust()
-
-
-def longest_of(changes: Sequence[Put | Drop]) -> int:
-    """Return the longest time for which one of these leases can be held."""
-    asks = [change[1].ask for change in changes if isinstance(change[1], Hold)]
-    return max([ask.ttl + ask.grace for ask in asks if ask is not None], default=0)
 
 
 def loaded(cursor: apsw.Cursor, keys: list[str]) -> list[tuple[str, bytes]]:
