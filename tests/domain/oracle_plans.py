@@ -49,7 +49,7 @@ class Plans:
         mine = [lease for plan in replaced for lease in plan.mine]
         mine += [
             lease
-            for lease in self._oracle.live()
+            for lease in (*self._oracle.live(), *self._oracle.closed())
             if not lease.tokens.isdisjoint(shown) and touches(tuple(resources), lease.resources)
         ]
         self.all.append(Plan(who, list(resources), ttl, token, min([now, *older]), self._expiry(who, ttl), mine))
