@@ -147,7 +147,11 @@ def test_a_task_that_is_cancelled_leaves_the_queue(tmp_path: Path, transport: st
             await about(client.session, "update", begun.task_id)
             await about(client.session, "cancel", begun.task_id)
             assert (await about(client.session, "get", begun.task_id)).status == "cancelled"
-            assert (await call(client, "check_lock", resource="a"))["data"]["waiting"] == []
+
+            async def is_left() -> bool:
+                return not await is_queued()
+
+            await soon(is_left)
             bob.cancel()
 
     run(work)

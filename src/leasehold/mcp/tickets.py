@@ -49,6 +49,8 @@ class TicketedWait:
         self._party = party
         self.task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(ask(party, "acquire", asked))
         self.keeping: asyncio.TimerHandle | None = None
+        self.is_stopped = False
+        """True if it ends with the last call that awaits it."""
 
     async def attend(self, party: Party, seconds: float, report: Report) -> bool:
         """Return True if the acquire is answered within this time, and this caller is still connected.
@@ -119,7 +121,7 @@ class TicketedWaits:
             self._forget(key, wait)
             return ticket, wait.task.result(), wait.claims
         if wait.claims.leave():
-            if party.gone.is_set():
+            if party.gone.is_set() or wait.is_stopped:
                 await self._end(key, wait)
             else:
                 loop = asyncio.get_running_loop()
@@ -144,11 +146,13 @@ class TicketedWaits:
             _ = self._end(key, wait)
 
     async def stop(self, party: Party, holder: str, ticket: str) -> None:
-        """Give up a wait, unless a call awaits it."""
+        """Give up a wait, once no call awaits it any more."""
         key = (party.id, holder, ticket)
         wait = self._open.get(key)
-        if wait is not None and wait.claims.count == 0:
-            await self._end(key, wait)
+        if wait is not None:
+            wait.is_stopped = True
+            if wait.claims.count == 0:
+                await self._end(key, wait)
 
     async def close(self) -> None:
         """Give up every wait that no call awaits; the others end with their calls."""
