@@ -27,6 +27,7 @@ from leasehold.mcp.tools import WAIT_MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from mcp.server import MCPServer
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from leasehold.mcp.handlers import ToolHandlers
 
-    Ctx = ServerRequestContext[Any, Any]
+    Ctx: TypeAlias = ServerRequestContext[Any, Any]
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 TOOL = "wait_for_lock"

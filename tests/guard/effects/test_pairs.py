@@ -21,9 +21,9 @@ LONG = os.environ.get("LEASEHOLD_PROVE") == "1"
 EDITS = 200 if LONG else 8
 """By both agents together."""
 FILES = [f"src/f{number}.py" for number in range(6)]
-LOSES_MESSAGES = ("copilot",)
-"""It gives no id of a call and reads messages only before its next tool, so it may miss one to undo. Git's hooks then
-refuse its commit."""
+LOSES_MESSAGES = ("copilot", "windsurf")
+"""They give no id of a call and read messages only before their next tool, so they may miss one to undo. Git's hooks
+then refuse their commit."""
 PATIENCE = 1800 if LONG else 240
 """Seconds; each edit takes two processes or more, on a machine that may be busy."""
 
