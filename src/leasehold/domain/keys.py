@@ -54,10 +54,20 @@ def byte_of_space(space: str) -> int:
     return int(_byte_of(space), 16)
 
 
+def byte_of_key(key: str) -> int:
+    """Return the byte of the space of a node, an actor or a request."""
+    return int(key[1:3], 16)
+
+
 def byte_of_id(id_: str) -> int:
     """Return the byte of the space of this lease or waiter."""
     start = id_.rfind("-") + 1
     return int(id_[start : start + 2], 16)
+
+
+def lane_with(byte: int, lanes: int) -> int:
+    """Return the lane that has the spaces with this byte; 0 if the store is not divided."""
+    return 1 + byte % lanes if lanes > 1 else 0
 
 
 def node(space: str, name: str) -> str:

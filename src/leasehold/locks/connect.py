@@ -148,15 +148,16 @@ def divide(choice: Choice, lanes: int | None = None) -> tuple[int, int]:
     if is_served(choice.url):
         raise InvalidInput("url", "is that of a server: run this command where the store is, with --url")
     wanted = None if lanes is None else checks.number(lanes, "lanes", 1, LANES_MOST)
-    store = open_store(choice.store_url, why=choice.why)
+    scheme, _, rest = choice.store_url.partition(":")
+    is_resumable = scheme == "etcd" and wanted is not None
+    store = etcd(rest, may_be_closed=True) if is_resumable else open_store(choice.store_url, why=choice.why)
     try:
         before = store.layout.lanes if is_networked(store) else 1
         if wanted is None or wanted == before:
             return before, before
         if not is_networked(store):
             raise InvalidInput("lanes", f"must be 1: a store in {store.capabilities.name} is never divided")
-        store.divide(wanted)
-        return before, wanted
+        return store.divide(wanted), wanted
     finally:
         store.close()
 
@@ -319,13 +320,16 @@ def _etcd(rest: str, *, accept_restore: bool) -> Store:  # noqa: ARG001 (a resto
     return etcd(rest)
 
 
-def etcd(rest: str, *, is_examined: bool = False) -> EtcdStore:
-    """Open the store that the part of an `etcd:` URL after the colon means. `examined`: change nothing in it."""
+def etcd(rest: str, *, is_examined: bool = False, may_be_closed: bool = False) -> EtcdStore:
+    """Open the store that the part of an `etcd:` URL after the colon means. `is_examined`: change nothing in it.
+
+    `may_be_closed`: see `EtcdStore`.
+    """
     try:
         from leasehold.stores.etcd import EtcdStore  # noqa: PLC0415
     except ImportError as error:
         raise _missing(error, "etcd") from None
-    return EtcdStore(rest, is_examined=is_examined)
+    return EtcdStore(rest, is_examined=is_examined, may_be_closed=may_be_closed)
 
 
 def _missing(error: ImportError, extra: str) -> Exception:

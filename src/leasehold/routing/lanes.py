@@ -30,12 +30,12 @@ OF_ALL_SPACES = frozenset(("list", "plans", "graph", "sessions"))
 
 def lane_of_space(space: str, lanes: int) -> int:
     """Return the lane that has everything of this space."""
-    return CONTROL if space == SERVERS else 1 + keys.byte_of_space(space) % lanes
+    return CONTROL if space == SERVERS else keys.lane_with(keys.byte_of_space(space), lanes)
 
 
 def lane_of_id(id_: str, lanes: int) -> int:
     """Return the lane that has the lease with this id."""
-    return 1 + keys.byte_of_id(id_) % lanes
+    return keys.lane_with(keys.byte_of_id(id_), lanes)
 
 
 def lane_of_call(verb: str, arguments: Mapping[str, Any], lanes: int) -> int:

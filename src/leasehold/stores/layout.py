@@ -14,6 +14,8 @@ LANES_AT_FIRST = 4
 """How many lanes a new store gets if its URL does not say: one for each of a few servers."""
 CONTROL = 0
 """The number of the control lane, or of a store that is not divided."""
+CLOSED = 0
+"""How many lanes a store has while their number is being changed: no process believes that, so none can use it."""
 
 
 class Layout(Noun):
@@ -28,6 +30,11 @@ class Layout(Noun):
         return self.lanes > 1
 
 
+def with_spaces(lanes: int) -> list[int]:
+    """Return the numbers of the lanes that have spaces, in a store of so many."""
+    return list(range(1, lanes + 1)) if lanes > 1 else [CONTROL]
+
+
 def lanes_option(text: str | None) -> int | None:
     """Return the value of `lanes=` in a URL; None if it is not there."""
     if text is None:
@@ -39,6 +46,11 @@ def lanes_option(text: str | None) -> int | None:
 
 def other_layout(place: str, found: Layout, wanted: Layout) -> StoreUnsuitable:
     """Return an error for a store that is divided in another way than was believed, or named."""
+    if found.lanes == CLOSED:
+        return StoreUnsuitable(
+            f"{place}: the number of its lanes is being changed, and nobody may use it meanwhile. Start this process "
+            "again afterwards. Whether the change goes on or was cut off, this tells:\n  leasehold lanes"
+        )
     if found.lane != CONTROL and wanted.lane == CONTROL:
         return StoreUnsuitable(
             f"{place} is lane {found.lane} of a store with {_counted(found.lanes)}, not a store of its own. Give the "
@@ -52,7 +64,7 @@ def other_layout(place: str, found: Layout, wanted: Layout) -> StoreUnsuitable:
     return StoreUnsuitable(
         f"{place} has {_counted(found.lanes)}, and this process was to work with {_counted(wanted.lanes)}. Nothing was "
         "changed: two servers that believed in different numbers would grant the same name twice. Give "
-        f"lanes={found.lanes} in the URL, or leave it out, and start again. On PostgreSQL you can change the number:\n"
+        f"lanes={found.lanes} in the URL, or leave it out, and start again. You can change the number:\n"
         f"  leasehold lanes {wanted.lanes}"
     )
 

@@ -215,8 +215,11 @@ class NetworkStore(Store, Protocol):
         """
         return
 
-    def divide(self, lanes: int) -> None:
-        """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""
+    def divide(self, lanes: int) -> int:
+        """Change the number of lanes, and return the number before. All processes that use the store are refused then.
+
+        A store that cannot do that at once is closed until it is done, and goes on when the change is repeated.
+        """
         raise StoreError(
             f"the number of lanes of a store in {self.capabilities.name} cannot be changed. Create another one: give "
             f"another place in the URL, with lanes={lanes}"

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leasehold.config import settings
 from leasehold.domain.entries import Put, Ref
 from leasehold.domain.events import Event
 from leasehold.errors import OutcomeUnknown, StoreError
+from leasehold.locks.connect import divide
 from leasehold.steps import through
-from leasehold.stores.etcd import EtcdStore, joint, messages
+from leasehold.stores.etcd import EtcdStore, joint, messages, rows
 from tests.kit import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from leasehold.steps import Steps
     from leasehold.stores.protocol import Answering
@@ -63,6 +66,11 @@ class Lanes:
 
     def putting(self, lane: int, id_: str) -> Steps[None]:
         return putting(self.stores[lane], id_)
+
+    def contents(self) -> list[list[tuple[str, bytes]]]:
+        """All keys of each lane, with their values."""
+        prefixes = [store.names.prefix for store in self.stores]
+        return [[*self.control.each(prefix, rows.after(prefix))] for prefix in prefixes]
 
     def notes(self) -> list[set[str]]:
         """What another process finds in each lane."""
@@ -260,6 +268,44 @@ def test_lanes_that_know_different_clusters_do_not_commit_together(lanes: Lanes)
     lanes.coming = 1
     assert play(turns) == ["written", "Conflict", "written", "written"]
     assert lanes.notes() == [{"x"}, set(), {"x"}, {"x"}]
+
+
+# ------------------------------------------------------------------------------------------ one of them is closed
+
+
+class CutOff(BaseException):
+    """The command that changes the number of lanes ends here."""
+
+
+def close_some(url: str, closed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin to change the number of lanes, and stop when so many are closed, besides the control lane."""
+    writes, ask = 0, EtcdStore.txn
+
+    def txn(store: EtcdStore, *words: Any, changes: bool = False) -> messages.TxnAnswer:
+        nonlocal writes
+        writes += changes
+        if writes > 1 + closed:
+            raise CutOff
+        return ask(store, *words, changes=changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EtcdStore, "txn", txn)
+        with pytest.raises(CutOff):
+            divide(settings.find(url), LANES + 1)
+
+
+@pytest.mark.parametrize("closed", range(1, LANES + 1))
+def test_a_lane_that_is_closed_writes_nothing_together_with_others(
+    lanes: Lanes, monkeypatch: pytest.MonkeyPatch, closed: int
+) -> None:
+    """Those that are open come first, and compare what they know of themselves."""
+    close_some(lanes.url, closed, monkeypatch)
+    before, lanes.coming = lanes.contents(), 1
+    outcomes = play([lanes.putting(lane, "x") for lane in reversed(range(LANES))])
+    assert outcomes == ["written"] * (LANES - closed) + ["StoreUnsuitable"] * closed
+    assert lanes.calls == [LANES, *[1] * LANES]
+    is_as_before = [now == then for now, then in zip(lanes.contents(), before, strict=True)]
+    assert is_as_before == [True] * closed + [False] * (LANES - closed)
 
 
 # ------------------------------------------------------------------------------------------ driven by others

@@ -194,8 +194,9 @@ examples:
   leasehold restore leasehold-backup.db --check
 """,
     "lanes": """
-Only a store on PostgreSQL can be divided anew. Leases stay held. Every server and program that has the store open is
-refused from then on: start them again. Name the store by --url or LEASEHOLD_URL, as its owner.
+A store on PostgreSQL or etcd can be divided anew. Leases stay held. Every server and program that has the store open is
+refused from then on: start them again. On etcd, repeat a command that was cut off. Name the store by --url or
+LEASEHOLD_URL, as its owner.
 
 examples:
   leasehold lanes

@@ -21,6 +21,7 @@ from leasehold.stores.etcd.calls import RANGE, TRANSACTION
 from leasehold.stores.etcd.client import EtcdClient
 from leasehold.stores.etcd.joint import Bell, LaneCommit
 from leasehold.stores.etcd.journal import Replica
+from leasehold.stores.etcd.lanes import check as check_layout
 from leasehold.stores.etcd.lanes import find_layout
 from leasehold.stores.etcd.precedence import Precedence
 from leasehold.stores.etcd.reading import bring_up_to_date
@@ -79,11 +80,12 @@ class EtcdStore(NetworkStore):
         lanes: int | None = None,
         client: EtcdClient | None = None,
         is_examined: bool = False,
+        may_be_closed: bool = False,
     ) -> None:
         """Open the store, and create its lanes if there are none, unless it is only examined.
 
         `lane` is the number of the lane to open, and `lanes` how many there must be; lanes share their `client`. See
-        `lane`.
+        `lane`. `may_be_closed`: only to finish a change of the number of lanes.
         """
         self._rest = rest
         self.address = parse(rest).of_lane(lane)
@@ -112,7 +114,9 @@ class EtcdStore(NetworkStore):
         self.client.join()
         try:
             # This also fails if the clock is known already, but no member answers.
-            self.layout = find_layout(self, lane, lanes or self.address.lanes, is_examined=is_examined)
+            self.layout = find_layout(
+                self, lane, lanes or self.address.lanes, is_examined=is_examined, may_be_closed=may_be_closed
+            )
             while not self.client.clock.is_exact:  # until a second has turned
                 self.client.gateway.ask_the_time()
             self.client.gateway.rest()
@@ -248,6 +252,7 @@ class EtcdStore(NetworkStore):
         """Remove some of the events beyond those to keep, or parts without a reference; return about how many."""
         first, _ = self.names.all_events()
         meta = rows.meta_of(rows.only(self.txn([], [messages.get(self.names.meta)], []).responses[0]))
+        check_layout(self.address, meta.layout, self.layout)
         last = meta.seq - self.address.keep_events
         asked = messages.range_request(first, self.names.events(max(last, 0) + 1), limit=PRUNE)
         old = rows.each(messages.range_answer(self.calls.ask(RANGE, asked))) if last > 0 else []
@@ -265,6 +270,14 @@ class EtcdStore(NetworkStore):
     def commit_together(self, are_others_coming: Callable[[], bool]) -> None:
         """Write the commits of this thread's lanes together from now on."""
         self.client.commits.begin(are_others_coming)
+
+    def divide(self, lanes: int) -> int:
+        """Change the number of lanes. A change that was cut off leaves the store closed, and goes on when repeated."""
+        from leasehold.stores.etcd.dividing import change_lanes  # noqa: PLC0415 (rare)
+
+        return change_lanes(
+            self, lanes, lambda lane: EtcdStore(self._rest, lane=lane, client=self.client, may_be_closed=True)
+        )
 
     def close(self) -> None:
         """Close this lane; with the last one, all connections and threads. Idempotent."""

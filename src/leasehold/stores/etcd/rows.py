@@ -123,6 +123,7 @@ class KeyNames:
         self.prefix = prefix
         self.meta = f"{prefix}meta"
         self.first = f"{prefix}first"
+        self.change = f"{prefix}change"
         self._records = f"{prefix}r/"
         self._dues = f"{prefix}d/"
         self._events = f"{prefix}h/"

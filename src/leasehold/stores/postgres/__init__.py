@@ -240,11 +240,12 @@ class PostgresStore(NetworkStore):
         finally:
             self._mutex.release()
 
-    def divide(self, lanes: int) -> None:
+    def divide(self, lanes: int) -> int:
         """Change the number of lanes, all or nothing. Every process that has the store open is refused from then on."""
         from leasehold.stores.postgres.dividing import change_lanes  # noqa: PLC0415 (rare)
 
         change_lanes(self, lanes)
+        return self.layout.lanes
 
     def close(self) -> None:
         """Close all connections. Idempotent."""

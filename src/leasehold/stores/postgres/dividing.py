@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from leasehold.errors import StoreUnsuitable
-from leasehold.stores.layout import CONTROL, LANES_MOST, Layout
+from leasehold.stores.layout import CONTROL, LANES_MOST, Layout, with_spaces
 from leasehold.stores.postgres.connections import ask
 from leasehold.stores.postgres.opening import create_lane, layout_of
 from leasehold.stores.postgres.queries import Queries
@@ -34,11 +34,6 @@ def change_lanes(store: PostgresStore, lanes: int) -> None:
         raise store.connections.explain(error) from error
     finally:
         store.connections.drop_writer()
-
-
-def with_spaces(lanes: int) -> list[int]:
-    """Return the numbers of the lanes that have spaces, in a store of so many."""
-    return list(range(1, lanes + 1)) if lanes > 1 else [CONTROL]
 
 
 class _LaneChange:
