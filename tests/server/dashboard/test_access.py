@@ -79,6 +79,8 @@ def _busy_day(server: Running) -> list[socket.socket]:
     first = _take(server, "scheduler", "worker-1", name="leader")
     server.post("release", first)
     _take(server, "scheduler", "worker-2", name="leader", ttl_seconds=900)
+    for holder, planned in (("coder-2", ["path:docs", "issue:42"]), ("coder-4", ["path:docs/guide.md"])):
+        assert server.post("plan", {"resources": planned, "holder": holder, "name": "next sprint"}).status == 200
     _take(server, "fork-1", "dan")
     _take(server, "fork-2", "eve")
     waits = [_wait(server, "deploy://api-prod", "ci-8"), _wait(server, "deploy://api-prod", "ci-9")]
@@ -115,7 +117,7 @@ def test_axe_finds_nothing_serious(browser: Browser, server: Running, colours: s
 READY = {
     "now": ".lease:not([hidden])",
     "waiting": ".cycle-card svg",
-    "plans": ".plans .empty",
+    "plans": ".plans tr >> text=coder-4",
     "pools": ".pools tr >> text=quarantined",
     "elections": ".elections tr >> text=completed",
     "history": ".timeline .bar",

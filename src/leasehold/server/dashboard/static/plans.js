@@ -7,7 +7,7 @@ import { holderLink, resourceLinks } from "./naming.js";
 import { table } from "./table.js";
 import { ago } from "./times.js";
 
-const HEADS = ["Plan", "Holder", "Since", "Work", "Overlaps"];
+const HEADS = ["Plan", "Holder", "Since", "Work", { text: "Overlaps", number: true }];
 const CELLS = ["Planned", "By", "Overlaps", "With", "Since", "Work"];
 
 export class Plans {
@@ -39,7 +39,7 @@ export class Plans {
     try {
       const { plans } = await get("/v1/plans");
       const cells = cellsOf(plans);
-      say(this.note, `${plans.length} plans, ${cells.length} overlaps`);
+      say(this.note, `${plans.length} ${plans.length === 1 ? "plan" : "plans"}, ${cells.length} ${cells.length === 1 ? "overlap" : "overlaps"}`);
       this.list.replaceChildren(table("Plans", HEADS, plans.map(lineOf), noPlans()));
       this.matrix.replaceChildren(table("Conflict matrix", CELLS, cells.map(([plan, cell]) => cellLine(plan, cell)), "Nothing overlaps."));
     } catch (error) {
