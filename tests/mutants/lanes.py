@@ -34,7 +34,7 @@ DIVIDED = (
     Mutant(
         "lanes: the control lane has spaces, too",
         "routing/lanes.py",
-        "    return CONTROL if space == SERVERS else 1 + keys.byte_of_space(space) % lanes\n",
+        "    return CONTROL if space == SERVERS else keys.lane_with(keys.byte_of_space(space), lanes)\n",
         "    return CONTROL if space == SERVERS else keys.byte_of_space(space) % (lanes + 1)\n",
         (LANES,),
     ),
